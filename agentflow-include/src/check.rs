@@ -1,4 +1,4 @@
-//! Checks the document: by itself, and against the function that says its types. It writes no code.
+//! Checks the document on its own and against the function that declares its types.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use agentflow::document::{Document, DocumentError};
 
 use crate::parse::{Function, Options};
 
-/// The name of the workflow, or all that is wrong.
+/// The name of the workflow, or all mistakes.
 pub(crate) type Checked = Result<String, syn::Error>;
 
 pub(crate) fn document(options: &Options, function: &Function) -> Checked {
-    // Without a place, as in an editor, the compiler is the one that checks.
+    // Some editors provide no file location. The compiler then checks the document in the build.
     match path(options) {
         Some(path) => document_at(&path, options, function),
         None => Ok(function.signature.ident.to_string()),
@@ -30,7 +30,7 @@ pub(crate) fn document_at(path: &Path, options: &Options, function: &Function) -
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         wrong.extend(unknown_tools(&document, &names).err().map(|error| reports(options, &error)));
         let named = document.tools();
-        // One that is misspelt in the document is said once.
+        // A misspelt name in the document is already reported above.
         for path in tools.iter().filter(|_| wrong.is_empty()).collect::<Vec<_>>() {
             let Some(last) = path.segments.last().filter(|last| !named.contains(&&*last.ident.to_string())) else {
                 continue;
@@ -64,13 +64,13 @@ pub(crate) fn document_at(path: &Path, options: &Options, function: &Function) -
     }
 }
 
-/// Where the document is: beside the source file.
+/// Returns the path of the document, relative to the source file.
 fn path(options: &Options) -> Option<PathBuf> {
     let source = options.file.span().unwrap().local_file()?;
     Some(source.parent()?.join(options.file.value()))
 }
 
-/// An error for each problem, with its place and the line of the document.
+/// Returns an error for each problem, with its position and line in the document.
 fn reports(options: &Options, error: &DocumentError) -> syn::Error {
     let text = error.to_string();
     let mut reports = text.split("\n\nerror: ").map(|report| report.strip_prefix("error: ").unwrap_or(report));
@@ -81,7 +81,7 @@ fn reports(options: &Options, error: &DocumentError) -> syn::Error {
     })
 }
 
-/// The known name that was probably meant: at most a third of its letters differ.
+/// Returns the most similar known name, if at most a third of the letters differ.
 fn nearest<'n>(wrong: &str, names: &[&'n str]) -> Option<&'n str> {
     let allowed = (wrong.chars().count() / 3).max(1);
     let near = names.iter().map(|name| (strsim::osa_distance(wrong, name), *name));

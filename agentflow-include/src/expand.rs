@@ -1,5 +1,5 @@
-//! Writes the function, a struct of its name with `start`, and the document's registration. Every path is absolute, and
-//! the code calls functions of the library alone.
+//! Writes the function, a struct with its name and a `start` function, and the document's
+//! registration. Every path is absolute, and the code only calls functions of the library.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -48,7 +48,7 @@ pub(crate) fn workflow(options: &Options, function: &Function, checked: Checked)
             },
             None,
         ),
-        // What is wrong is said once; whoever calls the workflow is not at fault.
+        // The function diverges instead of failing, so that its callers cause no further errors.
         Err(errors) => (quote!(loop {}), quote!(loop {}), quote!(), Some(errors.to_compile_error())),
     };
     let tools = tools.as_ref().map(|tools| {

@@ -1,8 +1,10 @@
-//! `#[include_workflow]`: a document that is part of the program. It is read when the program is compiled, with the
-//! library's own reader, so that all that is wrong with it is a compile error with its place in the document.
+//! The attribute `#[include_workflow]`, which compiles a workflow document into the program. The
+//! macro reads the document at compile time with the library's own reader. Mistakes become compile
+//! errors with their position in the document.
 //!
-//! `parse` reads the attribute and its function, `check` the document, `expand` writes the code. The macro looks up no
-//! name of a program: tools are paths, which the compiler judges, and all else is found when a runtime is built.
+//! `parse` reads the attribute and its function, `check` the document, and `expand` writes the
+//! code. The macro resolves no names of the program: the compiler checks the paths of tools, and
+//! the runtime resolves other names when it is built.
 
 mod check;
 mod expand;
@@ -13,7 +15,7 @@ mod tests;
 use proc_macro::TokenStream;
 use quote::quote;
 
-/// Makes a workflow of a document and of the function that says its types:
+/// Creates a workflow from a document and a function that declares its types:
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -34,32 +36,36 @@ use quote::quote;
 /// let runtime = Runtime::default();
 /// let run = words::start(&runtime, "plain words".to_owned()).await?;
 /// assert_eq!(run.result().await?, 2);
-/// // Within another workflow, or by itself:
+/// In another workflow, or called directly:
 /// assert_eq!(words("one".to_owned()).await?, 1);
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// The path is relative to the source file, as that of `include_str!` is, and a change of the file compiles the program
-/// again. The parameters are the inputs of the document, by their names and in any order; the first one may be
-/// `cx: &Context`. The function returns a `Result` whose error is made of an `agentflow::Error`.
+/// The path is relative to the source file, as in `include_str!`, and a change of the document
+/// triggers a recompilation. The parameters are the inputs of the document, by name and in any
+/// order. The first parameter may be `cx: &Context`. The function returns a `Result` whose error
+/// type implements `From<agentflow::Error>`.
 ///
-/// What can be known of the document alone is checked by the compiler: its syntax, its fields, the names of its nodes, cycles,
-/// and that the function has its inputs. `tools = [..]` are paths of the tools that it names; then a name that is not among
-/// them is a mistake, and the compiler sees to it that each is a tool and is linked. A tool is meant by the last name of its path;
-/// a name with a dot may be that of a toolset, and is looked up later. Without `tools`, all tools are.
+/// The compiler reports mistakes that are visible in the document alone: its syntax, its fields,
+/// the names of its nodes, cycles, and inputs that do not match the parameters. `tools = [..]`
+/// lists the paths of the tools that the document uses. A tool that is not in the list is then a
+/// mistake, and the compiler checks that each path is a tool and links it. The last segment of a
+/// path is the name of the tool. A name with a dot may belong to a toolset and is resolved later.
+/// Without `tools`, all tool names are resolved later.
 ///
-/// Every runtime knows the workflow by its name. Its names and types are checked where it is first used, by
-/// `Runtime::catalogue` and by `RuntimeBuilder::boot`: that everything that it names is there, that the types of the
-/// parameters fit what they are given to, and that its output fits the type that the function returns.
+/// Every runtime knows the workflow by its name. Its names and types are checked at its first use,
+/// by `Runtime::catalogue` and by `RuntimeBuilder::boot`: all names must exist, and the types of
+/// the parameters and of the output must match the document.
 ///
-/// `NAME::start(&runtime, ..)` is a run that is about to be started, as `Runtime::start` gives it.
+/// `NAME::start(&runtime, ..)` returns a run that is about to start, like `Runtime::start`.
 #[proc_macro_attribute]
 pub fn include_workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     let (options, function) = match parse::read(options.into(), item.clone().into()) {
         Ok(read) => read,
         Err(errors) => {
-            // Without a function there is nothing whose use could be an error of its own.
+            // Without a parsed function, no stub is written, because its name and types are
+            // unknown.
             let errors = errors.to_compile_error();
             return quote!(#errors).into();
         }

@@ -1,4 +1,4 @@
-//! Reads the options of `#[include_workflow(..)]` and the function below it. It reads no document.
+//! Parses the options of `#[include_workflow(..)]` and the function below it.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -12,14 +12,14 @@ const EXPECTED: &str = "`#[include_workflow]` goes on a function without a body,
 const OPTIONS: &str = "write `#[include_workflow(\"review.yaml\")]` with the path of the document, and behind it `tools = \
                        [search, shop::price]` if the compiler is to check its tools";
 
-/// What the attribute says.
+/// The options of the attribute.
 pub(crate) struct Options {
     pub(crate) file: LitStr,
     pub(crate) tools: Option<Vec<Path>>,
     pub(crate) krate: Path,
 }
 
-/// The function, whose types are those of the document.
+/// The function, which declares the types of the document.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -42,6 +42,7 @@ impl Input {
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        // The attribute has few options, so each error shows the complete syntax.
         let with_example = |error: syn::Error| syn::Error::new(error.span(), format!("{error}; {OPTIONS}"));
         let file: LitStr = input.parse().map_err(with_example)?;
         let mut options = Self { file, tools: None, krate: syn::parse_quote!(::agentflow) };
@@ -137,7 +138,7 @@ fn is_context(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
 }
 
-/// Whether a type is certainly no `Result`; any other name may be that of one.
+/// Returns `true` if a type is certainly not a `Result`. Any other name may be an alias of one.
 fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 8] = ["String", "bool", "f64", "i32", "i64", "u32", "u64", "usize"];
     match ty {
@@ -147,10 +148,11 @@ fn is_plain(ty: &Type) -> bool {
     }
 }
 
-/// Both, or all that is wrong with them.
+/// Parses both, or returns all mistakes in them.
 pub(crate) fn read(options: TokenStream, item: TokenStream) -> syn::Result<(Options, Function)> {
     match (syn::parse2(options), syn::parse2(item)) {
         (Ok(options), Ok(function)) => Ok((options, function)),
+        // Mistakes in both are reported in one compilation.
         (Err(mut error), Err(other)) => {
             error.combine(other);
             Err(error)

@@ -1,4 +1,4 @@
-//! Every mistake with an included document, as the compiler shows it.
+//! Tests all mistakes with an included document, in the form that the compiler shows.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,8 @@ use quote::quote;
 
 use crate::{check, parse};
 
-/// Writes a document and gives what is wrong with it for a function: each error, without the folder's name.
+/// Writes a document and returns its mistakes for a function: one text per error, without the
+/// folder's name.
 fn wrong(text: &str, tools: TokenStream, function: TokenStream) -> Vec<String> {
     let folder = tempfile::tempdir().expect("there is a folder");
     let path = folder.path().join("it.yaml");
@@ -89,7 +90,7 @@ fn tools_are_those_of_the_attribute() {
     );
     let unused = wrong(WORDS, quote!(, tools = [count_words, other]), words());
     assert_eq!(unused, ["the document names no tool `other`; remove it from `tools`"]);
-    // One with a dot may be that of a toolset.
+    // A name with a dot may belong to a toolset.
     assert_eq!(wrong(&WORDS.replace("count_words", "mcp.files.count"), quote!(, tools = []), words()), [""; 0]);
 }
 

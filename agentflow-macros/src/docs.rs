@@ -1,10 +1,10 @@
-//! Turns documentation comments into descriptions; it does not look for placeholders.
+//! Converts documentation comments into descriptions. It does not interpret placeholders.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, Lit, LitStr, Meta};
 
-/// The text of `///` and `#[doc = ".."]` as an expression that is a string.
+/// Returns the text of `///` and `#[doc = ".."]` as a string expression.
 pub(crate) fn description(attrs: &[Attribute], krate: &syn::Path) -> TokenStream {
     let mut pieces: Vec<Piece> = Vec::new();
     for attr in attrs {
@@ -26,7 +26,7 @@ pub(crate) fn description(attrs: &[Attribute], krate: &syn::Path) -> TokenStream
             let text = trimmed(text);
             quote!(#text)
         }
-        // Such as `#[doc = include_str!("..")]`, which only the compiler can read.
+        // For example `#[doc = include_str!("..")]`, which only the compiler can evaluate.
         pieces => {
             let pieces = pieces.iter().map(|piece| match piece {
                 Piece::Text(text) => quote!(#text, "\n"),
@@ -42,7 +42,7 @@ enum Piece {
     Other(Box<Expr>),
 }
 
-/// The value of `#[doc = ..]`, but not of `#[doc(..)]`.
+/// Returns the value of `#[doc = ..]`, and `None` for `#[doc(..)]`.
 pub(crate) fn doc(attr: &Attribute) -> Option<&Expr> {
     match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),

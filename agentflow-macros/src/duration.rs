@@ -1,8 +1,8 @@
-//! Durations as `"5s"`: a whole number and a unit. It has no fractions and no sums.
+//! Parses durations such as `"5s"`: a whole number and a unit, without fractions or sums.
 
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// The milliseconds, or the message for what is wrong.
+/// Returns the duration in milliseconds, or an error message.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

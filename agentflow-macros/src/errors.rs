@@ -1,14 +1,14 @@
-//! Collects the mistakes in one item, so that all of them are reported at once, each at the user's own token.
+//! Collects the mistakes in one item, so that all are reported at once, each at the user's token.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// Mistakes in the order they were found.
+/// Mistakes in the order in which they were found.
 #[derive(Default)]
 pub(crate) struct Errors(Vec<syn::Error>);
 
 impl Errors {
-    /// A mistake at all of these tokens.
+    /// Adds a mistake that spans all of these tokens.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.0.push(syn::Error::new_spanned(tokens, message));
     }
@@ -41,7 +41,8 @@ impl ToTokens for Errors {
     }
 }
 
-/// The known name that was probably meant: at most a third of its letters differ. The only such helper of this crate.
+/// Returns the most similar known name, if at most a third of the letters differ. All suggestions
+/// of this crate use this function.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (wrong.chars().count() / 3).max(1);
     names

@@ -1,5 +1,5 @@
-//! Compares the expansion of each function in `tests/expansion` with the file beside it, which is kept for readers. With
-//! `BLESS` set it writes these files instead. Whether an expansion compiles is tested elsewhere, by using it.
+//! Compares the expansion of each function in `tests/expansion` with the stored file. If `BLESS` is
+//! set, it writes these files. Other tests check that expansions compile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn expansions_are_as_written_down() {
     );
 }
 
-/// The files with one function each, in a defined order.
+/// Returns the input files, which contain one function each, in a defined order.
 fn inputs(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for attribute in ["agent", "tool", "workflow"] {
@@ -47,7 +47,7 @@ fn inputs(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Expands the one attribute of ours, as the compiler would.
+/// Expands the attribute of this crate like the compiler does.
 fn expand(source: &str) -> TokenStream {
     let read = |input: ParseStream<'_>| Ok((input.call(Attribute::parse_outer)?, input.parse::<TokenStream>()?));
     let (mut attrs, rest) = read.parse_str(source).expect("the input has attributes and an item");
@@ -65,7 +65,7 @@ fn expand(source: &str) -> TokenStream {
     }
 }
 
-/// The expansion as it is read best: formatted, with `__private` for `::agentflow::__private`.
+/// Formats an expansion for readers, with `__private` for `::agentflow::__private`.
 fn formatted(expansion: TokenStream) -> String {
     let file = syn::parse2(shortened(expansion.clone())).unwrap_or_else(|error| panic!("{error}: {expansion}"));
     joined(&prettyplease::unparse(&file))
@@ -90,7 +90,8 @@ fn shortened(tokens: TokenStream) -> TokenStream {
     all.into_iter().collect()
 }
 
-/// Puts generic arguments that the formatter gave a line each onto one line, where they fit.
+/// Puts generic arguments that the formatter has split over several lines onto one line if they
+/// fit.
 fn joined(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut written = String::new();

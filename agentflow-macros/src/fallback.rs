@@ -1,5 +1,6 @@
-//! What is written instead of the expansion when there are mistakes: the user's item and a stub of the struct that other
-//! code names, so that one mistake is not reported three times. Nothing here ever runs.
+//! Code that replaces the expansion of an item with mistakes: the user's item, and a stub of the
+//! struct that other code refers to, so that one mistake causes only one error. This code never
+//! runs.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -7,7 +8,7 @@ use syn::{Type, Visibility};
 
 use crate::function::{Function, any_token};
 
-/// The struct of the function's name as a tool that is never called, since the program does not compile.
+/// Writes a stub of a tool's struct. The program does not compile, so the tool is never called.
 pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
     quote! {
         #[doc(hidden)]
@@ -31,8 +32,8 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
     }
 }
 
-/// The struct of the function's name as an agent that is never asked, since the program does not compile. The agent behind
-/// it takes so many arguments of any type, where they are known, and answers with text.
+/// Writes a stub of an agent's struct. Its agent takes `params` arguments of any type, if the
+/// number is known, and returns text.
 pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, params: Option<usize>) -> TokenStream {
     let agent = params.map(|params| {
         let types: Vec<Ident> = (0..params).map(|at| format_ident!("T{at}")).collect();
@@ -60,8 +61,8 @@ pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, para
     }
 }
 
-/// The struct of the function's name as a workflow that is never run, since the program does not compile. It has the types
-/// of the workflow where they are known, so that its uses need no type annotations.
+/// Writes a stub of a workflow's struct, with the types of the workflow if they are known, so that
+/// its uses need no type annotations.
 pub(crate) fn workflow_stub(
     krate: &syn::Path,
     vis: &Visibility,
@@ -87,9 +88,9 @@ pub(crate) fn workflow_stub(
     }
 }
 
-/// A refused workflow's function. When its body uses forms that only the macro understands, or would be reported a second
-/// time, the compiler gets the function without its body; the body is kept under `#[cfg(any())]`, so that editors still
-/// see every token.
+/// Writes the function of a refused workflow. If its body uses forms that only the macro
+/// understands, or would be reported again, the compiler gets the function without its body. The
+/// body is kept under `#[cfg(any())]`, so that editors still see every token.
 pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
     let quiet = quote!(#[allow(unused_variables, unused_mut, unused_must_use, clippy::unused_async)]);
     if is_rust && !is_ours(function.body.clone()) {

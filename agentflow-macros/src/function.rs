@@ -1,5 +1,5 @@
-//! A function whose body is not parsed, and questions about its types and names; shared by all attributes. The body may be
-//! half-typed, so it stays tokens here.
+//! Parses a function without its body, and answers questions about types and names. All attributes
+//! use it. The body stays a token stream, because it may be incomplete while the user is typing.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -12,20 +12,22 @@ use syn::{Attribute, FnArg, Signature, Token, Type, TypeParamBound, TypePath, Vi
 use crate::errors::Errors;
 use crate::scope;
 
-/// A function whose body is not parsed.
+/// A function with an unparsed body.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) signature: Signature,
-    /// `{ .. }` and whatever follows; empty for a function that ends in `;`.
+    /// `{ .. }` and everything after it; empty for a function that ends in `;`.
     pub(crate) body: TokenStream,
     pub(crate) semicolon: Option<Token![;]>,
-    /// Spans of each `+` after a type, which would make it a trait object. The signature has the type without it.
+    /// Span of each `+` after a type, which would make it a trait object. The signature contains
+    /// the type without it.
     plus: Vec<Span>,
 }
 
 impl Function {
-    /// Reports each `+` after a type. The compiler would report a trait at every use of the type in the expansion.
+    /// Reports each `+` after a type. Otherwise the compiler would report a missing `dyn` at every
+    /// use of the type in the expansion.
     pub(crate) fn plus_after_type(&self, errors: &mut Errors) {
         for span in &self.plus {
             errors.at_span(*span, "unexpected `+` after a type; remove it, or write `dyn` before a list of traits");
@@ -52,17 +54,19 @@ impl VisitMut for Plus {
 impl ToTokens for Function {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { attrs, vis, signature, body, semicolon, .. } = self;
-        // We report a missing body where one is needed, so the compiler gets one that it accepts.
+        // The macro reports a missing body where one is required, so the compiler gets a body that
+        // it accepts.
         let body = if semicolon.is_some() { quote!({ loop {} }) } else { body.clone() };
         tokens.extend(quote!(#(#attrs)* #vis #signature #body));
     }
 }
 
-/// Reads the item; `expected` is the message for one that is not a function.
+/// Parses the item. `expected` is the error message for an item that is not a function.
 pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Function> {
     let parse = |input: ParseStream<'_>| {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
+        // The fork serves to find the reason if the signature cannot be parsed.
         let ahead = input.fork();
         let Ok(mut signature) = input.parse::<Signature>() else {
             return Err(not_a_function(&ahead, expected));
@@ -75,7 +79,7 @@ pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Functio
     parse.parse2(item)
 }
 
-/// The error for an item that is not a function, or whose signature is wrong.
+/// Returns the error for an item that is not a function, or whose signature is invalid.
 fn not_a_function(input: ParseStream<'_>, expected: &str) -> syn::Error {
     let start = input.fork();
     while !input.is_empty() && !input.peek(Token![fn]) && !input.peek(syn::token::Brace) && !input.peek(Token![;]) {
@@ -88,7 +92,7 @@ fn not_a_function(input: ParseStream<'_>, expected: &str) -> syn::Error {
     syn::Error::new(at, expected)
 }
 
-/// The name of a function whose signature cannot be read.
+/// Returns the visibility and the name of a function whose signature cannot be parsed.
 pub(crate) fn name(item: TokenStream) -> Option<(Visibility, Ident)> {
     let parse = |input: ParseStream<'_>| {
         input.call(Attribute::parse_outer)?;
@@ -107,14 +111,14 @@ pub(crate) fn name(item: TokenStream) -> Option<(Visibility, Ident)> {
     parse.parse2(item).ok()
 }
 
-/// The first and the last token of something, to underline all of it.
+/// Returns the spans of the first and the last token, to underline the whole range.
 pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
     let mut tokens = tokens.into_token_stream().into_iter().flat_map(inside).map(|token| token.span());
     let first = tokens.next().unwrap_or_else(Span::call_site);
     (first, tokens.last().unwrap_or(first))
 }
 
-/// Unwraps a group without delimiters, as `macro_rules!` makes them.
+/// Unwraps a group without delimiters, as `macro_rules!` creates them.
 fn inside(token: TokenTree) -> TokenStream {
     match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => group.stream(),
@@ -123,7 +127,7 @@ fn inside(token: TokenTree) -> TokenStream {
     }
 }
 
-/// The type without the invisible groups of `macro_rules!` and without parentheses.
+/// Returns the type without the invisible groups of `macro_rules!` and without parentheses.
 pub(crate) fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -132,7 +136,8 @@ pub(crate) fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// Whether every provider accepts this name; `also` are the characters allowed beside letters and digits.
+/// Returns `true` if every provider accepts this name. `also` contains the characters that are
+/// allowed in addition to letters and digits.
 pub(crate) fn is_name(name: &str, also: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
 }
@@ -146,21 +151,22 @@ pub(crate) fn mutable_context(context: &FnArg, errors: &mut Errors) {
     }
 }
 
-/// Reports a body that reads `cx` when no parameter has that name; returns whether it does. The compiler would only say
-/// that the name is unknown, not how to get the context.
+/// Reports a body that uses `cx` without a parameter of this name, and returns `true` for it. The
+/// compiler would only report an unknown name and not explain how to get the context.
 pub(crate) fn context_not_taken(function: &Function, what: &str, errors: &mut Errors) -> bool {
     let is = |ident: &Ident| ident == CONTEXT;
     let taken = function.signature.inputs.iter().any(|input| holds(input.to_token_stream(), &is));
     if taken || !holds(function.body.clone(), &is) {
         return false;
     }
+    // The token search may have found `cx` in an inner scope, so the body is parsed to be sure.
     let body = syn::parse2::<syn::Block>(function.body.clone());
     let Some(at) = body.ok().and_then(|body| scope::surely_reads(&body, CONTEXT)) else { return false };
     errors.at_span(at, format!("`cx` is not a parameter of this {what}; add `cx: &Context` as the first parameter"));
     true
 }
 
-/// The context's name in all documentation and examples.
+/// Name of the context in the documentation and examples.
 const CONTEXT: &str = "cx";
 
 fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
@@ -171,8 +177,8 @@ fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
     })
 }
 
-/// Whether the type is certainly neither a context nor a `Result`, as far as that can be said without the compiler: any
-/// other name may be an alias.
+/// Returns `true` if the type is certainly neither a context nor a `Result`. Any other name may be
+/// a type alias.
 pub(crate) fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 18] = [
         "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
@@ -189,7 +195,7 @@ pub(crate) fn named_context(ty: &Type) -> bool {
     matches!(bare(ty), Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
 }
 
-/// Whether any token, also within groups, is of a kind.
+/// Returns `true` if a token matches, including tokens in groups.
 pub(crate) fn any_token(tokens: TokenStream, is: &impl Fn(&TokenTree) -> bool) -> bool {
     tokens.into_iter().any(|token| match &token {
         TokenTree::Group(group) => any_token(group.stream(), is),
@@ -197,17 +203,17 @@ pub(crate) fn any_token(tokens: TokenStream, is: &impl Fn(&TokenTree) -> bool) -
     })
 }
 
-/// Whether there is an `impl Trait` in the type.
+/// Returns `true` if the type contains `impl Trait`.
 pub(crate) fn has_impl(ty: &Type) -> bool {
     any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
 }
 
-/// Whether there is a reference in the type, of whatever lifetime.
+/// Returns `true` if the type contains a reference with any lifetime.
 pub(crate) fn has_reference(ty: &Type) -> bool {
     any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&'))
 }
 
-/// Whether there is a reference or a lifetime other than `'static` in the type.
+/// Returns `true` if the type contains a reference or a lifetime other than `'static`.
 pub(crate) fn borrows(tokens: TokenStream) -> bool {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -228,7 +234,7 @@ pub(crate) fn borrows(tokens: TokenStream) -> bool {
     false
 }
 
-/// Whether a type has a reference in it, or a lifetime, as far as it is written.
+/// Returns `true` if the type contains a reference or a lifetime in its spelling.
 pub(crate) fn has_lifetime(tokens: TokenStream) -> bool {
     any_token(tokens, &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')))
 }

@@ -1,7 +1,9 @@
-//! Implementation detail of the `agentflow-sdk` crate: its attribute macros. Programs do not name this crate.
+//! Attribute macros of the `agentflow-sdk` crate. Programs use the re-exports of that crate.
 //!
-//! A macro here never panics, never drops the item that it is on and never stops at the first mistake. It expands to calls
-//! of `agentflow::__private`, which does the work; `tests/expansion` shows what it writes.
+//! `#[tool]`, `#[agent]` and `#[workflow]` each parse a function into a model, validate it and
+//! expand it. The expansion contains no logic: it calls functions of `agentflow::__private`.
+//! `tests/expansion` shows examples. The macros never panic, never drop the item, and report all
+//! mistakes at once, each at its token.
 
 mod agent;
 mod docs;
@@ -23,25 +25,25 @@ mod workflow;
 
 use proc_macro::TokenStream;
 
-/// Makes a function a tool; documented at `agentflow::tool`.
+/// Makes a function a tool. Documented at `agentflow::tool`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), item.into()).into()
 }
 
-/// Makes a function without a body an agent; documented at `agentflow::agent`.
+/// Makes a function without a body an agent. Documented at `agentflow::agent`.
 #[proc_macro_attribute]
 pub fn agent(options: TokenStream, item: TokenStream) -> TokenStream {
     agent::expand(options.into(), item.into()).into()
 }
 
-/// Makes a function a workflow; documented at `agentflow::workflow`.
+/// Makes a function a workflow. Documented at `agentflow::workflow`.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     workflow::expand(options.into(), item.into()).into()
 }
 
-/// Expands `tools![..]`, whose input begins with `($crate)`; documented at `agentflow::tools`.
+/// Expands `tools![..]`, whose input starts with `($crate)`. Documented at `agentflow::tools`.
 #[proc_macro]
 pub fn tool_refs(input: TokenStream) -> TokenStream {
     paths::tool_refs(input.into()).into()

@@ -1,4 +1,5 @@
-//! Paths to tools, in `tools![..]` and in `#[agent(tools = [..])]`. Whether a path names a tool is left to the compiler.
+//! Expands paths to tools in `tools![..]` and `#[agent(tools = [..])]`. The compiler checks that a
+//! path names a tool.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,18 +13,18 @@ use syn::{Path, PathArguments, Token};
 use crate::errors::Errors;
 use crate::function::ends;
 
-/// The tools of the library.
+/// Names of the library's own tools.
 const OF_AGENTFLOW: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
 
-/// Names of the tools that were expanded so far.
+/// Names of the tools that were expanded so far in this crate.
 static TOOLS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Records the name of a tool. Error messages depend on it.
+/// Records the name of a tool. It affects only error messages.
 pub(crate) fn add_tool(name: &Ident) {
     TOOLS.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_string());
 }
 
-/// Returns true if a tool of this name was expanded before.
+/// Returns `true` if a tool with this name was expanded before.
 fn is_tool(name: &Ident) -> bool {
     TOOLS.lock().unwrap_or_else(PoisonError::into_inner).contains(&name.to_string())
 }
@@ -51,11 +52,13 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     }
 }
 
-/// An expression that is the tool of a path.
+/// Returns an expression for the tool that a path names.
 ///
-/// `<path as PathTool>` would be a poor error for a plain function: the path names no type. Therefore the path is imported
-/// as `PlainFunction`. A tool's import brings its struct. A plain function's import brings no type, so that the name means
-/// `__private::plain::PlainFunction`, whose missing `PathTool` has our message.
+/// `<path as PathTool>` would give a poor error for a plain function, because the path names no
+/// type. Therefore the path is imported as `PlainFunction`. The import of a tool brings its struct.
+/// The import of a plain function brings no type, so `PlainFunction` resolves to
+/// `__private::plain::PlainFunction`, which does not implement `PathTool` and has a custom error
+/// message.
 pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) -> TokenStream {
     if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
         errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
@@ -63,9 +66,9 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     let Some(name) = path.get_ident().filter(|name| may_be_misspelt(name)) else {
         return item(path, private, &quote!(tool()));
     };
-    // The unresolved value is the only error of a misspelt name, and the compiler suggests a similar one for it. The macro of
-    // the same name lets the import succeed, and the required trait depends on the type of the value, so that the compiler
-    // leaves its error out.
+    // A misspelt name must give only one error: the unresolved value, for which the compiler
+    // suggests a similar name. The macro with the same name lets the import succeed. The required
+    // trait depends on the type of the value, so the compiler suppresses the error about it.
     let (span, value) = (name.span(), Ident::new("function", Span::mixed_site()));
     let Imports { fallback, import } = Imports::of_path(path, private);
     quote_spanned! {span=> {
@@ -86,18 +89,19 @@ pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> To
     let Imports { fallback, import } = Imports::of_path(path, private);
     let found = quote_spanned!(span=> #import <PlainFunction as #private::PathTool>::#item);
     match path.get_ident() {
-        // The message about a plain function suggests an import of this tool.
+        // The error message for a plain function suggests to import this tool.
         Some(name) if is_of_agentflow(name) => quote_spanned!(span=> { #fallback #found }),
-        // For an unresolved value, unlike an unresolved import, the compiler suggests a similar name. Because of the inner
-        // block, an unresolved import does not fall back to the plain function.
+        // The compiler suggests similar names for an unresolved value, but not for an unresolved
+        // import. The inner block prevents an unresolved import from falling back to the plain
+        // function.
         Some(name) if may_be_misspelt(name) => quote_spanned!(span=> { #fallback { let _ = #name; #found } }),
         _ => quote_spanned!(span=> { #fallback { #found } }),
     }
 }
 
-/// The imports of the name `PlainFunction`.
+/// Imports of the name `PlainFunction`.
 struct Imports {
-    /// Means the plain function where the path names no type.
+    /// The glob import that provides the plain function if the path names no type.
     fallback: TokenStream,
     import: TokenStream,
 }
@@ -120,7 +124,8 @@ fn is_of_agentflow(name: &Ident) -> bool {
     OF_AGENTFLOW.iter().any(|known| name == known)
 }
 
-/// Returns true if a name is not known to be a tool's. It may be of another crate, or expanded later.
+/// Returns `true` unless the name is known to be a tool. It may be from another crate or expanded
+/// later.
 fn may_be_misspelt(name: &Ident) -> bool {
     !is_of_agentflow(name) && !is_tool(name) && !name.to_string().starts_with(char::is_uppercase)
 }

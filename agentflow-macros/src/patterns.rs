@@ -1,5 +1,6 @@
-//! Finds the names that a pattern binds, and the name of an arm. In an irrefutable pattern, every name is a binding. In any
-//! other pattern, a name that does not begin with a capital is one.
+//! Finds the names that a pattern binds, and derives the name of an arm. In an irrefutable pattern,
+//! every name is a binding. In other patterns, a name that starts with a lower-case letter is a
+//! binding.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -7,26 +8,26 @@ use syn::ext::IdentExt;
 use syn::visit::Visit;
 use syn::{Expr, Lit, Pat, PatIdent};
 
-/// The names that a pattern binds, each once.
+/// Returns the names that a pattern binds, each once.
 ///
-/// Only the compiler knows whether a bare name is a binding or a constant. By convention, a constant or a variant begins
-/// with a capital.
+/// Only the compiler can distinguish a binding from a constant. By convention, constants and
+/// variants start with an upper-case letter.
 pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &is_certain)
 }
 
-/// The names that the pattern of a `let`, a loop or a closure binds, each once. A name with a capital is a variable there too,
-/// since a constant would be refutable.
+/// Returns the names that the pattern of a `let`, a loop or a closure binds, each once. Here a name
+/// with an upper-case letter is a variable too, because a constant would be refutable.
 pub(crate) fn names(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &|pat| is_certain(pat) || pat.ident != "None")
 }
 
-/// The names with a capital that a pattern may bind: variables, constants or variants.
+/// Returns the upper-case names in a pattern, which may be variables, constants or variants.
 pub(crate) fn uncertain(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &|pat| !is_certain(pat) && pat.ident != "None")
 }
 
-/// The names that a pattern binds as `mut`, which can change in the code that reads them.
+/// Returns the names that a pattern binds as `mut`.
 pub(crate) fn mutable(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &|pat| pat.mutability.is_some())
 }
@@ -46,6 +47,7 @@ fn names_in(pat: &Pat, is: &dyn Fn(&PatIdent) -> bool) -> Vec<Ident> {
             }
         }
 
+        // Expressions in a pattern, such as guards, may contain patterns of their own scope.
         fn visit_expr(&mut self, _: &'a Expr) {}
     }
     let mut names = Names { found: Vec::new(), is };
@@ -57,17 +59,17 @@ fn is_certain(pat: &PatIdent) -> bool {
     pat.by_ref.is_some() || pat.mutability.is_some() || pat.subpat.is_some() || is_variable(&pat.ident)
 }
 
-/// A letter without case, as in many scripts, begins a variable too.
+/// Letters without case, as in many scripts, start a variable too.
 fn is_variable(ident: &Ident) -> bool {
     ident.unraw().to_string().chars().next().is_some_and(|first| !first.is_uppercase())
 }
 
-/// Whether a pattern binds anything that can be read.
+/// Returns `true` if a pattern binds a name.
 pub(crate) fn has_bindings(pat: &Pat) -> bool {
     !binds(pat).is_empty()
 }
 
-/// The names that `if let` and its chains bind for their block.
+/// Returns the names that `if let` and its chains bind for their block.
 pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
     let mut all = Vec::new();
     for pat in patterns_of(condition) {
@@ -80,7 +82,7 @@ pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
     all
 }
 
-/// The patterns of an `if let` and its chains.
+/// Returns the patterns of an `if let` and its chains.
 pub(crate) fn patterns_of(condition: &Expr) -> Vec<&Pat> {
     match condition {
         Expr::Let(test) => vec![&test.pat],
@@ -94,7 +96,7 @@ pub(crate) fn patterns_of(condition: &Expr) -> Vec<&Pat> {
     }
 }
 
-/// The pattern without its guard.
+/// Returns the pattern without its guard.
 pub(crate) fn unguarded(pat: &Pat) -> &Pat {
     match pat {
         Pat::Guard(guard) => &guard.pat,
@@ -102,7 +104,7 @@ pub(crate) fn unguarded(pat: &Pat) -> &Pat {
     }
 }
 
-/// The name of an arm after its pattern: `Granted`, `404`, `else`.
+/// Returns the name of an arm derived from its pattern: `Granted`, `404`, `else`.
 pub(crate) fn arm_name(pat: &Pat) -> String {
     let name = match pat {
         Pat::Guard(guard) => arm_name(&guard.pat),
@@ -129,7 +131,7 @@ fn last_segment(path: &syn::Path) -> String {
     path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
 }
 
-/// The text with every character replaced that a node's name cannot have.
+/// Replaces every character that is not allowed in a node's name.
 pub(crate) fn as_name(text: &str) -> String {
     let name: String = text
         .chars()

@@ -1,16 +1,17 @@
-//! Finds out whether a function is in an `impl` or a `trait`, by reading its file. An attribute does not learn that from
-//! its tokens, and the struct it writes beside the function cannot be there: without this check the compiler would report
-//! each item of the expansion. It refuses nothing that it is not sure of.
+//! Detects whether a function is in an `impl` or a `trait`, by reading its source file. An
+//! attribute macro cannot see this in its tokens. The expansion adds a struct next to the function,
+//! which is invalid there, and the compiler would report each item of it. In case of doubt, the
+//! function is accepted.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
 use crate::errors::Errors;
 use crate::function::Function;
 
-/// Reports a function without `self` that is in an `impl` or a `trait`; returns whether it is.
+/// Reports a function without `self` that is in an `impl` or a `trait`, and returns `true` for it.
 pub(crate) fn refuse_associated(function: &Function, what: &str, errors: &mut Errors) -> bool {
     let name = &function.signature.ident;
-    // A function with `self` is refused for its `self`.
+    // A function with `self` is reported for its `self`.
     let associated = function.signature.receiver().is_none() && source(name).is_some_and(|text| is_associated(&text));
     if associated {
         errors.at(name, format!("{what} is a free function, and this one is in an `impl`; move it out"));
@@ -18,10 +19,11 @@ pub(crate) fn refuse_associated(function: &Function, what: &str, errors: &mut Er
     associated
 }
 
-/// Stands in the file's tokens in the place of the function's name.
+/// Replacement for the function's name in the tokens of the file.
 const MARK: &str = "agentflow_the_function";
 
-/// The file of a function, with [`MARK`] in the place of its name, when the function does not begin its line.
+/// Returns the file of a function as tokens with [`MARK`] as the function's name, or `None` if the
+/// function is certainly not in an `impl`.
 fn source(name: &Ident) -> Option<TokenStream> {
     if !proc_macro::is_available() {
         return None;
@@ -31,8 +33,8 @@ fn source(name: &Ident) -> Option<TokenStream> {
     marked(&text, (span.line(), span.column()), &name.to_string())?.parse().ok()
 }
 
-/// The text with [`MARK`] in the place of the name, at a line and a column that count from 1. `None` when no `impl` can be
-/// around it, as of a function that is not indented, or when the name is not there.
+/// Replaces the name at a line and a column, both counted from 1, by [`MARK`]. Returns `None` if
+/// the name is not there, or if no `impl` can surround it because the function is not indented.
 fn marked(text: &str, (line, column): (usize, usize), name: &str) -> Option<String> {
     let start: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
     let (above, rest) = text.split_at_checked(start)?;
@@ -42,7 +44,7 @@ fn marked(text: &str, (line, column): (usize, usize), name: &str) -> Option<Stri
     (before.starts_with([' ', '\t']) || before.contains('{')).then(|| format!("{above}{before}{MARK}{from}"))
 }
 
-/// Whether the function with the [`MARK`] is in an `impl` or a `trait`.
+/// Returns `true` if the function named [`MARK`] is in an `impl` or a `trait`.
 fn is_associated(file: &TokenStream) -> bool {
     let mut found = Found::default();
     found.look(file.clone(), false);
@@ -64,7 +66,7 @@ impl Found {
             match token {
                 TokenTree::Ident(ident) if was_fn && ident == MARK => self.within = associated,
                 TokenTree::Ident(ident) if ident == "fn" => (after_fn, item) = (true, Item::Function),
-                // The signature of a function may hold an `impl Trait`.
+                // An `impl Trait` in the signature of a function does not start an item.
                 TokenTree::Ident(ident) if item == Item::Other && (ident == "impl" || ident == "trait") => {
                     item = Item::OfType;
                 }
@@ -92,7 +94,7 @@ enum Item {
 
 #[cfg(test)]
 mod tests {
-    /// Whether the function `add` after a `|` is in an `impl`.
+    /// Returns `true` if the function `add` after the `|` is in an `impl`.
     fn is_associated(file: &str) -> bool {
         let (before, after) = file.split_once('|').expect("it says which function");
         let line = before.lines().count();

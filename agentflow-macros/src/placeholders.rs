@@ -1,5 +1,5 @@
-//! Placeholders in a text, such as `Refund {order.id}?`: splits the text and reads the paths. It does not know the names
-//! that a path may begin with, and leaves it to the compiler whether there is such a field.
+//! Parses placeholders in a text, such as `Refund {order.id}?`. It splits the text and reads the
+//! paths. The caller checks the names; the compiler checks the fields.
 
 use proc_macro2::{Ident, Span};
 
@@ -7,13 +7,14 @@ use proc_macro2::{Ident, Span};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Part<'t> {
     Text(&'t str),
-    /// The text between the braces: a path, or something with a colon that the caller knows.
+    /// The text between the braces: a path, or another form with a colon that the caller
+    /// interprets.
     Placeholder(&'t str),
-    /// A brace that is not closed or not opened: the message says what to write.
+    /// A brace without its counterpart, with an error message.
     Wrong(&'static str),
 }
 
-/// Splits a text; `{{` and `}}` become text. A placeholder ends on its line.
+/// Splits a text. `{{` and `}}` become literal braces. A placeholder must end on its line.
 pub(crate) fn parts(mut text: &str) -> Vec<Part<'_>> {
     let mut all = Vec::new();
     while let Some(at) = text.find(['{', '}']) {
@@ -42,17 +43,17 @@ pub(crate) fn parts(mut text: &str) -> Vec<Part<'_>> {
     all
 }
 
-/// A variable, or a field of it.
+/// A variable with an optional path of fields.
 pub(crate) struct FieldPath<'t> {
     pub(crate) name: &'t str,
     pub(crate) fields: Vec<Ident>,
 }
 
 impl<'t> FieldPath<'t> {
-    /// Reads `order` or `order.customer.name`; errors are reported by the caller, at the text.
+    /// Parses `order` or `order.customer.name`.
     ///
     /// # Errors
-    /// With a sentence that says what to write.
+    /// Returns a message that explains what to write. The caller reports it at the text.
     pub(crate) fn read(path: &'t str, span: Span) -> Result<Self, String> {
         let mut parts = path.split('.');
         let name = parts.next().unwrap_or_default();
@@ -73,17 +74,18 @@ fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
     if is_index(name) {
         return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
     }
-    // With a span of the expansion, since the compiler would otherwise suggest replacing the whole line by the right name.
+    // A span of the expansion, because the compiler would otherwise suggest to replace the whole
+    // line by the right name.
     let span = Span::mixed_site().located_at(span);
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ok(Ident::new(name, span)),
         Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => Err(no_placeholder(path)),
-        // A keyword.
+        // The name is a keyword, so it needs `r#`.
         Err(_) => Ok(Ident::new_raw(name, span)),
     }
 }
 
-/// Whether a text can be a variable's name.
+/// Returns `true` if a text is a valid variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '_') && chars.all(|c| c.is_alphanumeric() || c == '_')

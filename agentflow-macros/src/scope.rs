@@ -1,6 +1,6 @@
-//! Finds the free names of an expression: those that it reads and does not bind itself. In the arguments of a macro every
-//! word counts as a name, and so does a `{name}` in a string: one too many costs an edge that is not needed, one too few
-//! would not compile.
+//! Finds the free names of an expression, which are the names that it reads and does not bind. In
+//! the arguments of a macro, every word counts as a name, and so does `{name}` in a string. A
+//! superfluous name costs an unnecessary edge; a missing name would not compile.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,14 +14,14 @@ use syn::{
 
 use crate::patterns::{binds, binds_of_condition, names};
 
-/// The names read, in the order of their first reading.
+/// Returns the names that an expression reads, in the order of their first use.
 pub(crate) fn of_expr(expr: &Expr) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_expr(expr);
     reads.free
 }
 
-/// The names that a `let` reads.
+/// Returns the names that a `let` reads.
 pub(crate) fn of_let(local: &Local) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_let(local);
@@ -35,12 +35,13 @@ pub(crate) fn of_macro(rules: &Macro) -> Vec<String> {
     reads.free
 }
 
-/// Returns the name under which a macro of the body is recorded as read.
+/// Returns the name under which a use of a macro of the body is recorded.
 pub(crate) fn macro_name(ident: &Ident) -> String {
     format!("{}!", ident.unraw())
 }
 
-/// Where a block certainly reads a free name: unknown macros are not searched, and a name that is called may be a function.
+/// Returns the position at which a block certainly reads a free name. Unknown macros are not
+/// searched, and a called name may be a function.
 pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
     let mut reads = Reads { certain: Some(Certain { name: name.to_owned(), found: None }), ..Reads::default() };
     reads.visit_block(block);
@@ -54,7 +55,7 @@ struct Reads {
     certain: Option<Certain>,
 }
 
-/// One name that is looked for.
+/// A name to look for.
 struct Certain {
     name: String,
     found: Option<Span>,
@@ -95,14 +96,14 @@ impl Reads {
         self.bound.extend(names.iter().map(|ident| ident.unraw().to_string()));
     }
 
-    /// Forgets, at its end, the names that were bound within.
+    /// Visits a scope and drops the names that it binds at its end.
     fn scope(&mut self, within: impl FnOnce(&mut Self)) {
         let outside = self.bound.len();
         within(self);
         self.bound.truncate(outside);
     }
 
-    /// The expressions in a `let`, which do not see its pattern.
+    /// Visits the expressions of a `let`, which cannot use the names of its pattern.
     fn visit_let(&mut self, local: &Local) {
         self.visit_pat(&local.pat);
         if let Some(init) = &local.init {
@@ -133,12 +134,13 @@ impl Reads {
     }
 }
 
-/// The names in `{name}` and `{name:?}`, and those of a width or a precision, `{x:0width$.prec$}`.
+/// Returns the names in `{name}` and `{name:?}`, and the names of a width or precision as in
+/// `{x:0width$.prec$}`.
 pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).flat_map(|rest| {
         let inside = rest.split('}').next().unwrap_or_default();
         let (name, spec) = inside.split_once(':').unwrap_or((inside, ""));
-        // Before each `$` stands a name; what fills, aligns or pads with zeros stands before that.
+        // A name precedes each `$`; fill, alignment and zero padding precede the name.
         let sizes = spec.split_inclusive('$').filter_map(|part| part.strip_suffix('$')).map(|part| {
             let word = part.rsplit(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or_default();
             word.trim_start_matches(|c: char| c.is_ascii_digit())
@@ -164,6 +166,7 @@ impl<'a> Visit<'a> for Reads {
     }
 
     fn visit_expr_call(&mut self, call: &'a ExprCall) {
+        // A called name may be a function item, so it is not certainly a variable.
         if self.certain.is_none() || !matches!(&*call.func, Expr::Path(_)) {
             self.visit_expr(&call.func);
         }
@@ -245,7 +248,7 @@ impl<'a> Visit<'a> for Reads {
         });
     }
 
-    /// Only a macro can use the variables of its scope: its rules may name variables that are bound above it.
+    /// Visits only macros, because only their rules can use variables that are bound above.
     fn visit_item(&mut self, item: &'a Item) {
         if let Item::Macro(item) = item
             && self.certain.is_none()
@@ -256,7 +259,7 @@ impl<'a> Visit<'a> for Reads {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            // What syn cannot read may read anything.
+            // Code that syn cannot parse may read any name.
             Expr::Verbatim(tokens) => self.tokens(tokens.to_token_stream()),
             other => visit::visit_expr(self, other),
         }
@@ -264,7 +267,7 @@ impl<'a> Visit<'a> for Reads {
 }
 
 impl Reads {
-    /// A condition with `let`s in it: each sees what those before it bind.
+    /// Visits a condition with `let`s. Each part sees the names that the parts before it bind.
     fn condition(&mut self, condition: &Expr) {
         match condition {
             Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {

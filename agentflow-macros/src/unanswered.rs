@@ -1,5 +1,5 @@
-//! Reads `on_timeout = ..`, which says what happens to a question that nobody has answered in time. Where it may stand is
-//! left to each attribute.
+//! Parses `on_timeout = ..`, the action for a question that was not answered in time. Each
+//! attribute checks where the option is allowed.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -8,18 +8,18 @@ use syn::{Expr, ExprCall};
 
 use crate::errors::{Errors, nearest};
 
-/// What happens to a question that nobody has answered in time.
+/// The action for a question that was not answered in time.
 pub(crate) enum Unanswered {
     /// A variant of `OnTimeout`.
     Word(Ident),
-    /// A value of the type that a gate asks for.
+    /// A value of the type that the gate expects.
     Answer(Box<Expr>),
 }
 
 const WORDS: [(&str, &str); 4] = [("fail", "Fail"), ("skip", "Skip"), ("deny", "Deny"), ("approve", "Approve")];
 
 impl Unanswered {
-    /// Reads the value of the option. A wrong one is reported.
+    /// Parses the value of the option and reports an invalid one.
     pub(crate) fn read(expr: &Expr, errors: &mut Errors) -> Option<Self> {
         if let Expr::Call(ExprCall { func, args, .. }) = expr
             && func.to_token_stream().to_string() == "answer"
@@ -40,12 +40,12 @@ impl Unanswered {
         found.map(|(_, variant)| Self::Word(Ident::new(variant, Span::call_site())))
     }
 
-    /// As an `OnTimeout`; an answer is of the type that is asked for.
+    /// Writes the action as an `OnTimeout`. `asked` is the type of the expected answer.
     pub(crate) fn expand(&self, private: &TokenStream, asked: &TokenStream) -> TokenStream {
         match self {
             Self::Word(variant) => quote!(#private::OnTimeout::#variant),
             Self::Answer(answer) => {
-                // So that an error about its type is reported at the value.
+                // With this span, an error about the type is reported at the value.
                 quote_spanned!(answer.span()=> #private::OnTimeout::answer::<#asked>(&#answer))
             }
         }

@@ -1,6 +1,6 @@
-//! `check_events`: checks that the events of a run are well-formed, as those of every run are.
+//! Implements `check_events`, which checks that the events of a run are well-formed.
 //!
-//! It looks at the events alone and knows no agent.
+//! It depends only on the events, not on the agent or workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,12 +10,12 @@ use agentflow::event::{Edge, EventKind, Shape, Subject};
 use agentflow::message::Conversation;
 use agentflow::path::StepPath;
 
-/// What is wrong with a list of events.
+/// The violations that [`check_events`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventProblems(Vec<String>);
 
 impl EventProblems {
-    /// Each problem as a sentence.
+    /// Returns one sentence for each problem.
     pub fn problems(&self) -> &[String] {
         &self.0
     }
@@ -29,18 +29,20 @@ impl fmt::Display for EventProblems {
 
 impl std::error::Error for EventProblems {}
 
-/// Checks the whole journal, or the whole event stream, of one or more runs. For each run:
+/// Checks the complete journal or the complete event stream of one or more runs. For each run:
 ///
-/// - `seq` counts from 1 without gaps, deltas carry the number they follow, and time does not run backwards;
-/// - the first event is `run.started`, and the last and only the last is an end of the run;
-/// - every `started` has exactly one end, and every end had a start;
-/// - every event's parent is there before it;
-/// - every tool call in the conversation has exactly one result, and the journal survives JSON;
-/// - every message that was sent to the run has a number of its own, and a run that ends with an answer has shown each to its
-///   model, once.
+/// - `seq` counts from 1 without gaps, deltas carry the `seq` of the event that they follow, and
+///   time does not run backwards;
+/// - the first event is `run.started`, and the only event that ends the run is the last one;
+/// - every `started` event has exactly one end, and every end has a start;
+/// - the parent of every event appears before it;
+/// - every tool call in the conversation has exactly one result, and every event survives a round
+///   trip through JSON;
+/// - every message to the run has its own number, and a run that completed has delivered each
+///   message to its model once.
 ///
 /// # Errors
-/// All that is wrong. A run that is still running is wrong too: it has no end.
+/// Returns all problems. A run that has not ended is a problem too.
 pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     let mut runs: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in events {
@@ -56,7 +58,7 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
 }
 
-/// Checks the messages that were sent to a run.
+/// Checks that the messages to a run are numbered without gaps and delivered in order.
 fn check_messages(events: &[&Event], problem: &mut impl FnMut(String)) {
     let (mut received, mut delivered) = (0, 0);
     for event in events {
@@ -77,7 +79,7 @@ fn check_messages(events: &[&Event], problem: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether a path ends in `attempt#N`, `call#N` or `undo#N`.
+/// Returns `true` if a path ends in `attempt#N`, `call#N` or `undo#N`.
 fn is_counted(path: &StepPath) -> bool {
     let text = path.to_string();
     let last = text.rsplit('/').next().unwrap_or_default();
@@ -90,7 +92,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     let mut open: BTreeSet<(String, &str)> = BTreeSet::new();
     let mut paths: BTreeSet<String> = BTreeSet::new();
     let mut left = BTreeSet::new();
-    // The nodes that have begun, or were computed: a value has no start.
+    // Nodes that have started or were computed. A computed value completes without a start event.
     let mut begun = BTreeSet::new();
     let mut ends = 0;
     for event in events {
@@ -106,13 +108,13 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             part = event.part;
         }
-        // Another process may have another clock.
+        // After a recovery, another process with another clock may continue the run.
         let resumed = matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
         if !resumed && time.is_some_and(|time| event.time < time) {
             problem(format!("{what} is earlier than the event before it"));
         }
         time = Some(event.time);
-        // A node that is retried opens a failed run again.
+        // Retrying a node reopens a failed run.
         if ends > 0 && matches!(event.kind, EventKind::RunResumed { recovered: false, .. }) {
             ends = 0;
         }
@@ -122,11 +124,11 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         if paths.is_empty() != matches!(event.kind, EventKind::RunStarted(_)) {
             problem(format!("{what}: the first event, and only the first, is run.started"));
         }
-        // An arm of a router has no events of its own; the router before it has.
+        // An arm of a router has no events; its router precedes it and has some.
         let mut ancestor = event.path.parent();
         let known = |path: &StepPath| path.is_root() || paths.contains(&path.to_string());
         let is_call = matches!(event.kind.shape().subject, Subject::Model | Subject::Tool);
-        // A further attempt at a step, and what it calls beside an agent, have no event of their own.
+        // The counted segments `attempt#N`, `call#N` and `undo#N` have no events. Skip them.
         while let Some(path) = &ancestor
             && !known(path)
             && is_counted(path)
@@ -143,7 +145,8 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             ancestor = path.parent();
         }
         paths.insert(event.path.to_string());
-        // What the process before left open begins anew, or gets its end now.
+        // After a recovery, a step that the previous process left open either starts again or is
+        // ended now.
         if resumed {
             left.append(&mut open);
         }
@@ -157,14 +160,15 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         }
         let Shape { subject, edge, .. } = event.kind.shape();
         let step = (event.path.to_string(), subject.as_str());
-        // What a change of the definition forgets may be computed once more.
+        // A changed definition invalidates results, so these nodes may be computed again.
         if matches!(event.kind, EventKind::RunResumed { redefined: Some(_), .. }) {
             begun.clear();
         }
         let is_new = subject == Subject::Node && edge != Edge::Marks && begun.insert(step.0.clone());
         let wrong = match (subject, edge) {
             (Subject::Run | Subject::Output | Subject::Approval, _) => None,
-            // A node fails without a start when it cannot even begin.
+            // A node that cannot start, for example because its input is invalid, fails without a
+            // start event.
             (Subject::Node, Edge::Closes) if matches!(event.kind, EventKind::NodeFailed { .. }) => {
                 open.remove(&step);
                 left.remove(&step);
@@ -177,7 +181,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             (_, Edge::Closes) if left.remove(&step) => None,
             (_, Edge::Opens) => (!open.insert(step)).then_some("it was started before and has no end"),
-            // A value is computed once.
+            // A value completes once, without a start event.
             (Subject::Node, Edge::Closes) if is_new => None,
             (_, Edge::Closes) => (!open.remove(&step)).then_some("it ends without a start"),
             _ if !event.is_recorded() => (!open.contains(&step)).then_some("a delta of a step that is not running"),

@@ -1,13 +1,13 @@
-//! Compares two lists of lines: the expected ones and the actual ones.
+//! Compares two lists of lines: expected and actual.
 //!
-//! An expected line may end in `..` (any rest of the line) or be `..` alone (any number of lines), so it aligns the
-//! lists and does not make a plain diff; [`plain_diff`] does, for long lists. It never decides which lines are
-//! compared.
+//! An expected line may end in `..`, which matches any rest of the line, or be `..`, which matches
+//! any number of lines. [`diff`] supports these wildcards by aligning the lists. [`plain_diff`]
+//! compares long lists without wildcards.
 
 /// The wildcard of an expected line.
 const REST: &str = "..";
 
-/// Whether one line is what was expected.
+/// Returns `true` if a line matches an expected line.
 pub(crate) fn line_matches(expected: &str, actual: &str) -> bool {
     if expected == actual {
         return true;
@@ -18,7 +18,8 @@ pub(crate) fn line_matches(expected: &str, actual: &str) -> bool {
     }
 }
 
-/// What it costs to put two lines beside each other: nothing when they fit, little when they are about the same thing.
+/// Returns the cost of aligning two lines: 0 if they match, 1 if their first words are equal.
+/// Returns `None` for other pairs.
 fn pairing(expected: &str, actual: &str) -> Option<usize> {
     if line_matches(expected, actual) {
         return Some(0);
@@ -26,14 +27,15 @@ fn pairing(expected: &str, actual: &str) -> Option<usize> {
     (expected.split(' ').next() == actual.split(' ').next()).then_some(1)
 }
 
-/// `None` when the lines are what was expected, otherwise a diff: ` ` for a line that fits, `-` for an expected one
-/// that is missing, `+` for one that was not expected.
+/// Returns `None` if the lines match, otherwise a diff: ` ` marks a line that matches, `-` an
+/// expected line that is missing, `+` an unexpected line.
 pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -> Option<String> {
     let (expected, actual): (Vec<&str>, Vec<&str>) =
         (expected.iter().map(AsRef::as_ref).collect(), actual.iter().map(AsRef::as_ref).collect());
     let (rows, columns) = (expected.len(), actual.len());
     let width = columns + 1;
-    // cost[e * width + a]: how many lines are left over when the rest of both lists, from `e` and `a` on, is aligned.
+    // cost[e * width + a]: the number of unmatched lines in the best alignment of `expected[e..]`
+    // and `actual[a..]`.
     let mut cost = vec![0_usize; (rows + 1) * width];
     for e in (0..=rows).rev() {
         for a in (0..=columns).rev() {
@@ -66,6 +68,7 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
         text.push_str(line);
         text.push('\n');
     };
+    // Follow the choices that lead to the minimal cost.
     let (mut e, mut a) = (0, 0);
     while e < rows || a < columns {
         let here = e * width + a;
@@ -103,13 +106,13 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
     Some(text)
 }
 
-/// How many lines that fit are shown around those that do not.
+/// Number of equal lines shown around differences.
 const CONTEXT: usize = 3;
-/// The most lines of a list that are aligned with the other one.
+/// Maximum number of lines of a list that are aligned, because the alignment takes quadratic time.
 const ALIGNED: usize = 600;
 
-/// A diff of two lists without wildcards, `None` when they are equal. Of long lists only the lines around the first
-/// difference are shown.
+/// Returns a diff of two lists without wildcards, or `None` if they are equal. It shows only the
+/// lines around the differences.
 pub(crate) fn plain_diff(expected: &[String], actual: &[String]) -> Option<String> {
     if expected == actual {
         return None;
@@ -120,7 +123,7 @@ pub(crate) fn plain_diff(expected: &[String], actual: &[String]) -> Option<Strin
     let after = &rest_e[rest_e.len() - same_end..];
     let (rest_e, rest_a) = (&rest_e[..rest_e.len() - same_end], &rest_a[..rest_a.len() - same_end]);
     let (shown_e, shown_a) = (&rest_e[..rest_e.len().min(ALIGNED)], &rest_a[..rest_a.len().min(ALIGNED)]);
-    // A mark at the end of each line, so that none is read as a wildcard.
+    // A NUL at the end of each line prevents it from being read as a wildcard.
     let marked = |lines: &[String]| lines.iter().map(|line| format!("{line}\u{0}")).collect::<Vec<_>>();
     let middle = diff(&marked(shown_e), &marked(shown_a)).unwrap_or_default().replace('\u{0}', "");
     let mut lines: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
-//! The expectations of a scripted turn about the request that it answers.
+//! Expectations of a scripted turn on the request that it answers.
 //!
-//! Each expectation looks at the request and describes what is wrong; it never changes anything.
+//! Each expectation inspects the request and describes a mismatch; it changes nothing.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,21 +16,21 @@ use crate::show::conversation_lines;
 use crate::trace::TraceLines;
 use crate::turn::Turn;
 
-/// Something that must be true of a request.
+/// A condition on a request.
 ///
-/// The lock makes it `Sync`, and is never taken.
+/// The lock is never taken; it makes the type `Sync`.
 pub(crate) struct Expectation(Mutex<Box<Check>>);
 
 type Check = dyn FnOnce(&ModelRequest) -> Result<(), String> + Send;
 
 impl Expectation {
-    /// Looks at a request; a panic counts as "not true".
+    /// Checks a request. A panic counts as a mismatch.
     pub(crate) fn check(self, request: &ModelRequest) -> Result<(), String> {
         without_panic(|| self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(request)).and_then(|result| result)
     }
 }
 
-/// Runs a closure of the test's author; its panic becomes a text.
+/// Runs a closure of the test and converts its panic into a text.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|panic| format!("its closure panicked: {}", panic_text(&*panic)))
 }
@@ -43,14 +43,16 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// Expectations on the request. Each may be used more than once; all are looked at, and every one that fails is named.
+/// Expectations on the request. Each may be used several times. All of them are checked, and every
+/// mismatch is reported.
 impl Turn {
     fn expecting(mut self, expectation: impl FnOnce(&ModelRequest) -> Result<(), String> + Send + 'static) -> Self {
         self.expectations.push(Expectation(Mutex::new(Box::new(expectation))));
         self
     }
 
-    /// The request must satisfy a closure; a panic in it, such as that of `assert_eq!`, fails the script.
+    /// Checks the request with a closure. A panic in it, such as a failed `assert_eq!`, fails the
+    /// script.
     ///
     /// ```
     /// # use agentflow_testing::Turn;
@@ -64,13 +66,14 @@ impl Turn {
         })
     }
 
-    /// The newest message must be exactly this text.
+    /// Requires that the newest message is exactly this text.
     pub fn expect_last(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.expecting(move |request| {
             let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
             let (expected, actual): (Vec<_>, Vec<_>) = (text.lines().collect(), last.lines().collect());
-            // Compared as texts and shown as lines: a wildcard means nothing here.
+            // Texts are compared without wildcards. The line diff, which has wildcards, is only for
+            // display.
             if text == last {
                 return Ok(());
             }
@@ -79,7 +82,7 @@ impl Turn {
         })
     }
 
-    /// Some message, tool result included, must contain this text.
+    /// Requires that a message or a tool result contains this text.
     pub fn expect_text(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.expecting(move |request| {
@@ -90,7 +93,7 @@ impl Turn {
         })
     }
 
-    /// No message, tool result included, may contain this text.
+    /// Requires that no message and no tool result contains this text.
     pub fn expect_no_text(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.expecting(move |request| {
@@ -101,7 +104,8 @@ impl Turn {
         })
     }
 
-    /// The instructions (all system messages, one a line) must be exactly this text.
+    /// Requires that the instructions (all system messages, joined by line feeds) are exactly this
+    /// text.
     pub fn expect_system(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.expecting(move |request| {
@@ -116,11 +120,12 @@ impl Turn {
         })
     }
 
-    /// The conversation must be this, one line for each thing said: `system: ..`, `user: ..`, `assistant: ..`,
-    /// `assistant thinks: ..`, `assistant calls TOOL ARGUMENTS`, `tool NAME: OUTPUT`, `tool NAME failed (STATUS):
-    /// TEXT`.
+    /// Requires this conversation, with one line for each part of a message: `system: ..`,
+    /// `user: ..`, `assistant: ..`, `assistant thinks: ..`, `assistant calls TOOL ARGUMENTS`,
+    /// `tool NAME: OUTPUT`, `tool NAME failed (STATUS): TEXT`.
     ///
-    /// Lines may end in ` ..` and `..` stands for any number of lines, as in [`assert_trace`](crate::assert_trace()).
+    /// A line that ends in ` ..` matches any rest of the line, and `..` matches any number of
+    /// lines, as in [`assert_trace`](crate::assert_trace()).
     pub fn expect_conversation(self, lines: impl TraceLines) -> Self {
         let expected = lines.into_lines();
         self.expecting(move |request| {
@@ -132,7 +137,7 @@ impl Turn {
         })
     }
 
-    /// The request must have so many messages, instructions included.
+    /// Requires this number of messages, including instructions.
     pub fn expect_messages(self, count: usize) -> Self {
         self.expecting(move |request| {
             let actual = request.messages.len();
@@ -140,7 +145,7 @@ impl Turn {
         })
     }
 
-    /// Exactly these tools must be offered, in any order.
+    /// Requires that exactly these tools are offered, in any order.
     pub fn expect_tools<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         let mut expected: Vec<String> = names.into_iter().map(Into::into).collect();
         expected.sort();
@@ -153,7 +158,7 @@ impl Turn {
         })
     }
 
-    /// This tool must be offered, whatever else is.
+    /// Requires that this tool is offered. Other tools may be offered too.
     pub fn expect_tool(self, name: impl Into<String>) -> Self {
         let name = name.into();
         self.expecting(move |request| {
@@ -165,11 +170,12 @@ impl Turn {
         })
     }
 
-    /// A tool must have answered, since the model spoke last, with this value. `call` is the tool's name or the id of
-    /// the call; a tool that was called more than once must have answered so once.
+    /// Requires that a tool has returned this value since the last message of the model. `call` is
+    /// the name of the tool or the id of the call. If the tool was called several times, one
+    /// matching result is enough.
     ///
     /// # Panics
-    /// When the value has no JSON form.
+    /// If the value cannot be serialized to JSON.
     pub fn expect_result(self, call: impl Into<String>, value: impl Serialize) -> Self {
         let call = call.into();
         let expected = match serde_json::to_value(&value) {
@@ -189,8 +195,9 @@ impl Turn {
         })
     }
 
-    /// A tool call must have failed, since the model spoke last, in this way, and the model must be told something that
-    /// contains this text. `call` is the tool's name or the id of the call.
+    /// Requires that a tool call has failed with this status since the last message of the model,
+    /// and that the model receives a text that contains `text`. `call` is the name of the tool or
+    /// the id of the call.
     pub fn expect_failure(self, call: impl Into<String>, status: ToolStatus, text: impl Into<String>) -> Self {
         let (call, text) = (call.into(), text.into());
         self.expecting(move |request| {
@@ -202,7 +209,7 @@ impl Turn {
         })
     }
 
-    /// The settings of the call must be these.
+    /// Requires these settings.
     pub fn expect_settings(self, settings: ModelSettings) -> Self {
         self.expecting(move |request| {
             if *request.settings == settings {
@@ -222,8 +229,9 @@ fn offered(request: &ModelRequest) -> Vec<&str> {
     request.tools.definitions().iter().map(|definition| &*definition.name).collect()
 }
 
-/// The results of a tool or a call that came in since the model spoke last.
+/// Returns the results of a tool or a call since the last message of the model.
 fn results_of<'r>(request: &'r ModelRequest, call: &str) -> Result<Vec<&'r ToolResult>, String> {
+    // Results before the last message of the model belong to earlier turns.
     let new = request.messages.messages().iter().rev().take_while(|message| message.role() != Role::Assistant);
     let all: Vec<&ToolResult> = new.flat_map(|message| message.results()).map(|result| &**result).collect();
     let found: Vec<_> = all.iter().copied().filter(|result| result.name == call || result.call_id == call).collect();

@@ -1,6 +1,7 @@
-//! What the events of a run say, as values: its final text, the calls of a tool, an order of two things, its totals.
+//! Extracts facts from the events of a run: its final text, the calls of a tool, the order of two
+//! events, its totals.
 //!
-//! It reads events and judges nothing. [`assert_trace`](crate::assert_trace()) compares a run as a whole.
+//! [`assert_trace`](crate::assert_trace()) compares a run as a whole.
 
 use agentflow::Event;
 use agentflow::event::{EventKind, RunCompleted};
@@ -12,8 +13,8 @@ use serde_json::Value;
 use crate::diff::line_matches;
 use crate::trace::trace;
 
-/// The text that a run ended with: the answer of an agent, or the output of a workflow, as JSON unless it is a text.
-/// `None` when it did not end well.
+/// Returns the final text of a run: the answer of an agent, or the output of a workflow. An output
+/// that is not a string is returned as JSON. Returns `None` if the run did not complete.
 pub fn final_text(events: impl AsRef<[Event]>) -> Option<String> {
     events.as_ref().iter().rev().find_map(|event| match &event.kind {
         EventKind::RunCompleted(completed) => match &**completed {
@@ -28,22 +29,24 @@ pub fn final_text(events: impl AsRef<[Event]>) -> Option<String> {
     })
 }
 
-/// One recorded call of a tool.
+/// A recorded tool call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RecordedToolCall {
-    /// Where it was made, such as `tool#1.add` or `pay/tool#1.refund`.
+    /// Path of the call, such as `tool#1.add` or `pay/tool#1.refund`.
     pub path: StepPath,
-    /// Its arguments; a JSON string with the text as it is when a model wrote none that is JSON.
+    /// Arguments of the call. If a model wrote invalid JSON, this is a JSON string with the
+    /// unchanged text.
     pub arguments: Value,
-    /// How it ended: the value that the tool answered with, or the class and the text of its failure. `None` when it has
-    /// no end.
+    /// Result of the call: the value that the tool returned, or the status and the text of the
+    /// failure. `None` if the call has not ended.
     pub outcome: Option<Result<Value, (ToolStatus, String)>>,
 }
 
-/// The recorded calls of a tool by its name, in the order in which they began: those that a model made, those in a step,
-/// and those of mocks. A node that consists of one call of a `#[tool]` function is recorded as that node instead, unless
-/// middleware or a mock stands around the call.
+/// Returns the recorded calls of a tool in the order in which they started. It includes calls by
+/// models, calls in workflow steps and mocked calls. A node that consists of a single call of a
+/// `#[tool]` function is recorded as a node and not as a tool call, unless middleware or a mock
+/// wraps the call.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -91,11 +94,13 @@ pub fn calls_of(events: impl AsRef<[Event]>, tool: &str) -> Vec<RecordedToolCall
     calls
 }
 
-/// Whether something happened, and something else after it. Both are given as lines of a [`trace`](crate::trace()), which
-/// may end in ` ..`; of several lines that fit, the first of the one and the last of the other count.
+/// Returns `true` if one event happened before another. Both are lines of a
+/// [`trace`](crate::trace()), which may end in ` ..`. If several lines match, the first match of
+/// `first` is compared with the last match of `then`.
 ///
 /// # Panics
-/// When the run has no line like one of them: an order of things that did not happen is a mistake of the test.
+/// If no line of the run matches `first` or `then`. A missing event is treated as a mistake in the
+/// test.
 #[track_caller]
 pub fn happened_before(events: impl AsRef<[Event]>, first: &str, then: &str) -> bool {
     let lines = trace(events);
@@ -110,25 +115,28 @@ pub fn happened_before(events: impl AsRef<[Event]>, first: &str, then: &str) -> 
     }
 }
 
-/// What a run used in all, with everything that is nested in it.
+/// Resources that a run used, including nested runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// The model calls that were made, failed ones included, and those that middleware answered left out.
+    /// Number of model calls, including failed ones. Calls that middleware answered are not
+    /// counted.
     pub model_calls: usize,
-    /// The recorded tool calls that began.
+    /// Number of recorded tool calls that started.
     pub tool_calls: usize,
-    /// The tokens of all answers.
+    /// Total token usage of all answers.
     pub usage: Usage,
 }
 
-/// Counts what a run used, from its recorded events.
+/// Sums up the resources that a run used, from its recorded events.
 pub fn totals(events: impl AsRef<[Event]>) -> Totals {
     let mut totals = Totals::default();
     for event in events.as_ref() {
         match &event.kind {
             EventKind::ModelStarted { .. } => totals.model_calls += 1,
             EventKind::ModelCompleted(response) => {
+                // The call was counted at its start, before it was known that middleware would
+                // answer it.
                 totals.usage.add(&response.usage);
                 totals.model_calls -= usize::from(response.answered_by.is_some()).min(totals.model_calls);
             }

@@ -1,5 +1,6 @@
-//! A paused clock that stands still while something real is waited for: a disk, a socket, another thread. It drives no clock
-//! itself; tokio's does not move while blocking work is done.
+//! Stops tokio's paused clock while a test waits for real I/O: a disk, a socket or another thread.
+//!
+//! It relies on tokio's rule that a paused clock does not advance while blocking work is running.
 
 use std::sync::{Arc, mpsc};
 
@@ -11,15 +12,15 @@ use agentflow::store::{
 use agentflow::value::Encoded;
 use agentflow::{Event, async_trait};
 
-/// Waits for something real in a test under `#[tokio::test(start_paused = true)]`, and lets the paused clock stand still
-/// meanwhile.
+/// Awaits a future and stops the paused clock of `#[tokio::test(start_paused = true)]` meanwhile.
 ///
-/// Without it, tokio moves a paused clock to the next timer whenever all tasks wait; for a socket or a thread, too, so that
-/// a time-out of an hour passes before the answer of a server on the same machine is there. What tokio itself does on its
-/// threads for blocking work, such as `spawn_blocking` and `tokio::fs`, needs none of this: the clock waits for it.
+/// When all tasks wait, tokio advances a paused clock to the next timer, even if a task waits for a
+/// socket or a thread. A time-out of an hour then expires before a server on the same machine has
+/// answered. This function prevents that. It is not needed for work on tokio's blocking threads,
+/// such as `spawn_blocking` and `tokio::fs`: the clock waits for it.
 ///
-/// It takes one of those threads as long as it waits. Dropped, it lets go of the clock. Where the clock is not paused it only
-/// waits.
+/// The function occupies one blocking thread until the future completes. If the clock is not
+/// paused, it only awaits the future.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,20 +39,26 @@ use agentflow::{Event, async_trait};
 /// # }
 /// ```
 ///
+/// # Cancel safety
+/// Dropping the returned future drops `work` and lets the clock advance again.
+///
 /// # Panics
-/// Outside of a tokio runtime.
+/// If it is called outside of a tokio runtime.
 pub async fn hold_time<F: Future>(work: F) -> F::Output {
     let (held, done) = mpsc::channel::<()>();
-    // It ends when `held` is dropped.
+    // The blocking task ends, and with it the hold on the clock, when `held` is dropped.
     tokio::task::spawn_blocking(move || done.recv());
     let output = work.await;
     drop(held);
     output
 }
 
-/// A store that is used under a paused clock: [`hold_time`] around all that it waits for. A run does not look in it for
-/// requests of other processes, which a paused clock would do millions of times in an hour that costs nothing; those that
-/// are made in the same process arrive. The common one is a real SQLite file beside virtual time:
+/// A store wrapper for tests with a paused clock. It wraps each call of the store in [`hold_time`].
+///
+/// Runs do not poll this store for requests of other processes. With a paused clock they would poll
+/// millions of times in an hour of virtual time. Requests made in the same process still arrive.
+///
+/// The usual case is a real SQLite file in a test with virtual time:
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,13 +91,13 @@ pub async fn hold_time<F: Future>(work: F) -> F::Output {
 pub struct HoldsTime<S>(S);
 
 impl<S: Store> HoldsTime<S> {
-    /// This store, for which a paused clock waits.
+    /// Wraps a store.
     pub fn new(store: S) -> Self {
         Self(store)
     }
 }
 
-/// The methods of a store that wait.
+/// Implements the asynchronous methods of a store with [`hold_time`].
 macro_rules! held {
     ($(async fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty;)+) => {
         #[async_trait]

@@ -1,10 +1,10 @@
-//! Tests a memory against the rules of the `Memory` trait. It knows no particular one and uses nothing but the trait.
+//! Tests a memory against the rules of the `Memory` trait, using nothing but the trait.
 
 use agentflow::Runtime;
 use agentflow::memory::{Memory, MemoryEntry, MemoryNote, MemoryQuery};
 use agentflow::time::Timestamp;
 
-/// Texts that other query languages would not take, or take for more than a text.
+/// Texts that query languages reject or treat as syntax.
 const HOSTILE: &[&str] = &[
     "",
     " ",
@@ -27,10 +27,10 @@ const HOSTILE: &[&str] = &[
     "\u{202e}\u{feff}\u{1b}[2J",
 ];
 
-/// Tests a memory against the rules of the [`Memory`] trait, for whoever writes one.
+/// Tests an implementation of the [`Memory`] trait against its rules.
 ///
-/// `new` makes one without entries; it is called for each rule. Which entries fit a text is the memory's own: it is
-/// required alone that an entry is found by its whole text.
+/// `new` creates an empty memory; it is called once per rule. Search relevance is up to the memory.
+/// The only requirement is that an entry is found by its complete text.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,7 +43,7 @@ const HOSTILE: &[&str] = &[
 /// ```
 ///
 /// # Panics
-/// At the first rule that is broken, with what was expected.
+/// At the first broken rule, with the expectation.
 pub async fn check_memory<M, F, Fut>(new: F)
 where
     M: Memory,
@@ -97,13 +97,14 @@ async fn an_id_is_there_once(memory: &impl Memory) {
     let all = found(memory, "ada", MemoryQuery::all()).await;
     assert_eq!(all, [entry("1", "Prefers aisle seats.", 2)], "saving an id again replaces the entry");
     let gone = found(memory, "ada", MemoryQuery::text("window")).await;
+    // A memory may search by similarity and find the new text, but not the old one.
     assert!(gone.iter().all(|entry| entry.text.contains("aisle")), "a replaced text is found no more: {gone:?}");
     assert!(memory.delete("ada", "1").await.unwrap(), "a saved entry can be deleted");
     assert!(!memory.delete("ada", "1").await.unwrap(), "an entry is deleted once");
     assert!(ids(memory, "ada", MemoryQuery::text("Prefers aisle seats.")).await.is_empty());
 }
 
-/// Names that a comparison of another kind takes for each other.
+/// Uses names that a less strict comparison would confuse.
 async fn a_user_has_what_is_its_own(memory: &impl Memory) {
     const USERS: [&str; 12] =
         ["ada", "Ada", "ada ", "", "ad%", "a", "da", "ada\0", "a'da", "bob\" OR owner:\"ada", "*", "ada\u{301}"];
@@ -153,7 +154,7 @@ async fn tags_are_compared_whole(memory: &impl Memory) {
         assert_eq!(ids(memory, "ada", query.clone().tag("a.b\"]", "'%")).await, ["3"]);
         assert!(ids(memory, "ada", query.clone().tag("topic", "travel").tag("x", "y")).await.is_empty());
         assert!(ids(memory, "ada", query.clone().tag("topic", "%")).await.is_empty());
-        // The limit counts what has the tags.
+        // The limit applies after the tag filter.
         assert_eq!(ids(memory, "ada", query.tag("topic", "travel").limit(1)).await, ["1"]);
     }
 }

@@ -1,7 +1,8 @@
-//! `ScriptedModel`: plays turns, checks requests against them and keeps every mismatch.
+//! Implements `ScriptedModel`, which plays turns, checks requests against them and collects
+//! mismatches.
 //!
-//! It replaces the model and nothing else: the real agent, driver and tools run. It stores requests only when they are
-//! captured.
+//! Only the model is replaced: the agent, the runtime and the tools are the real ones. Requests are
+//! kept only if capturing is enabled.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,23 +25,24 @@ use crate::run_error::panic_when_dropped;
 use crate::show::request_text;
 use crate::turn::{Ending, Turn};
 
-/// A model that says what a test tells it to, and fails the test when it is called otherwise than scripted.
+/// A model that answers from a script and fails the test on any deviation from it.
 ///
-/// Clones share one script: give a clone to the agent and keep one.
+/// Clones share the script: give one clone to the agent and keep another.
 ///
-/// What fails a script:
-/// - a call that no turn is left for;
-/// - a request that is not what its turn expects;
-/// - a turn that was never asked for.
+/// A script fails on:
+/// - a call when no turn is left;
+/// - a request that does not meet the expectations of its turn;
+/// - a turn that was never played.
 ///
-/// The first two also end the run, with a model error that is not retryable. All three are remembered:
-/// [`finish`](Self::finish) panics with every one, and so does dropping the last clone, so that no failure is lost when
-/// the code under test swallows errors. The last clone should be dropped on the test's own thread, or `finish` be
-/// called: a panic on another thread is not always seen. When a test returns the error of a run with `?` before the script
-/// is at its end, the panic has that error first, and then the turns that are left.
+/// The first two also end the run with a model error that is not retryable. All three are recorded:
+/// [`finish`](Self::finish) panics with all of them, and so does dropping the last clone, so that a
+/// failure is not lost if the code under test ignores errors. Drop the last clone on the thread of
+/// the test or call `finish`, because a panic on another thread may go unnoticed. If a test returns
+/// the error of a run with `?` before the script is finished, the panic shows that error first and
+/// then the remaining turns.
 ///
-/// Turns are played in the order of the calls. For agents that run at the same time give each its own model, or one
-/// script in lanes: [`keyed`](Self::keyed).
+/// Turns are played in the order of the calls. Agents that run concurrently need one model each, or
+/// one script with lanes: see [`keyed`](Self::keyed).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,7 +58,8 @@ use crate::turn::{Ending, Turn};
 /// # }
 /// ```
 ///
-/// Code that names its model, as in `Agent::new("openai-chat/gpt-5-mini")`, gets the script from its runtime:
+/// Code that refers to its model by name, as in `Agent::new("openai-chat/gpt-5-mini")`, gets the
+/// script through the runtime:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,7 +79,7 @@ pub struct ScriptedModel {
 }
 
 struct Shared {
-    /// Turns without end, instead of the lanes.
+    /// A rule that computes every turn. If set, there are no lanes.
     endless: Option<Box<Rule>>,
     state: Mutex<State>,
     capturing: AtomicBool,
@@ -95,20 +98,21 @@ struct State {
 }
 
 struct Lane {
-    /// What the request must contain; `None` for the only lane of a plain script.
+    /// Text that a request must contain; `None` for the only lane of a plain script.
     key: Option<String>,
     turns: VecDeque<Turn>,
     played: usize,
 }
 
 impl ScriptedModel {
-    /// A script of these turns, played in the order of the calls.
+    /// Creates a script with these turns, played in the order of the calls.
     pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self::from_lanes(vec![Lane { key: None, turns: turns.into_iter().collect(), played: 0 }], None)
     }
 
-    /// A script in lanes, for several agents or runs at the same time. A request belongs to the lane whose key is in
-    /// its instructions or in its first user message; a request that fits none or more than one fails the script.
+    /// Creates a script with lanes, for agents or runs that are executed concurrently. A request
+    /// belongs to the lane whose key occurs in its instructions or its first user message. A
+    /// request that matches no lane or several lanes fails the script.
     ///
     /// ```
     /// use agentflow_testing::{ScriptedModel, Turn};
@@ -128,8 +132,8 @@ impl ScriptedModel {
         Self::from_lanes(lanes.collect(), None)
     }
 
-    /// A model that answers every request with the turn that a closure makes of it, without end: a stand-in by rules.
-    /// Only the turns' own expectations can fail.
+    /// Creates a model that computes the answer to each request with a closure. The number of calls
+    /// is not limited. Only the expectations of the returned turns can fail.
     pub fn from_fn(turn: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static) -> Self {
         Self::from_lanes(Vec::new(), Some(Box::new(turn)))
     }
@@ -153,25 +157,25 @@ impl ScriptedModel {
         }
     }
 
-    /// Names the model, as events and traces show it. Default: `script/scripted`.
+    /// Sets the provider and model name that events and traces show. Default: `script/scripted`.
     #[must_use]
     pub fn named(mut self, provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
         self.info = ModelInfo::new(provider, model);
         self
     }
 
-    /// Keeps every request from now on, for [`requests`](Self::requests). An agent then copies its list of messages at
-    /// every turn, so do without it where time is measured.
+    /// Keeps every request from now on, for [`requests`](Self::requests). An agent then copies its
+    /// message list in every turn, so do not enable it in benchmarks.
     #[must_use]
     pub fn capturing(self) -> Self {
         self.shared.capturing.store(true, Ordering::Relaxed);
         self
     }
 
-    /// The requests so far, oldest first.
+    /// Returns the requests so far, oldest first.
     ///
     /// # Panics
-    /// When requests are not captured; see [`capturing`](Self::capturing).
+    /// If requests are not captured; see [`capturing`](Self::capturing).
     #[track_caller]
     pub fn requests(&self) -> Vec<ModelRequest> {
         assert!(
@@ -181,25 +185,27 @@ impl ScriptedModel {
         self.shared.state().captured.clone()
     }
 
-    /// How many calls were made so far.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> usize {
         self.shared.state().calls
     }
 
-    /// How many calls are being answered now. Zero after a cancelled run: its request was dropped.
+    /// Returns the number of calls that are being answered. It is zero after a cancelled run,
+    /// because the request was dropped.
     pub fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// What was not as scripted so far. Turns that are left are not among it: the script may still continue.
+    /// Returns the mismatches so far. Remaining turns are not included, because the script may
+    /// still continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.state().failures.clone()
     }
 
-    /// Ends the script: everything must have been as scripted, and no turn may be left.
+    /// Ends the script: checks that all calls matched and that no turn is left.
     ///
     /// # Panics
-    /// When it was not so, with all that was not.
+    /// If there is a mismatch or a turn is left, with all of them.
     #[track_caller]
     #[doc(alias = "assert_finished")]
     #[doc(alias = "verify")]
@@ -221,10 +227,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn for a request, its expectations looked at.
+    /// Returns the turn for a request after checking its expectations.
     fn turn(&self, request: &ModelRequest) -> Result<Turn, ModelError> {
         let (name, mut turn) = self.next(request)?;
         let mut problems = Vec::new();
+        // A computed turn may return another computed turn, so this repeats until the turn is
+        // known.
         loop {
             let expectations = std::mem::take(&mut turn.expectations);
             problems.extend(expectations.into_iter().filter_map(|expectation| expectation.check(request).err()));
@@ -242,7 +250,7 @@ impl Shared {
         if problems.is_empty() { Ok(turn) } else { Err(self.fail(request, &name, &problems)) }
     }
 
-    /// The next turn and its name.
+    /// Returns the next turn and its name.
     fn next(&self, request: &ModelRequest) -> Result<(TurnName, Turn), ModelError> {
         let mut state = self.state();
         state.calls += 1;
@@ -251,6 +259,7 @@ impl Shared {
         }
         let call = state.calls;
         if let Some(endless) = &self.endless {
+            // The lock is released, because the closure may use this model.
             drop(state);
             let name = TurnName { turn: call, lane: None };
             let mut turn = match without_panic(|| endless(request)) {
@@ -290,7 +299,7 @@ impl Shared {
         ModelError::new(ModelErrorKind::BadRequest, problem).with_provider_code("script")
     }
 
-    /// Everything that is wrong at the end of the script.
+    /// Returns all problems at the end of the script.
     fn problems(&self) -> Option<String> {
         let state = self.state();
         let mut problems = state.failures.clone();
@@ -310,10 +319,12 @@ impl Shared {
 impl State {
     fn lane_of(&mut self, request: &ModelRequest) -> Result<&mut Lane, String> {
         let mut fitting: Vec<usize> = Vec::new();
+        // A plain script has one lane, which takes every request.
         if let [Lane { key: None, .. }] = self.lanes.as_slice() {
             return Ok(&mut self.lanes[0]);
         }
         let messages = request.messages.messages();
+        // Later messages may quote the key of another lane, so they are not searched.
         let first =
             messages.iter().position(|message| message.role() == Role::User).map_or(messages.len(), |at| at + 1);
         for (at, lane) in self.lanes.iter().enumerate() {
@@ -336,7 +347,7 @@ impl State {
     }
 }
 
-/// Which turn, as failures call it.
+/// Position of a turn, as shown in failures.
 struct TurnName {
     turn: usize,
     lane: Option<String>,
@@ -354,10 +365,13 @@ impl fmt::Display for TurnName {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // A second panic during unwinding would abort the process.
         if *self.finished.get_mut() || std::thread::panicking() {
             return;
         }
         if let Some(problems) = self.problems() {
+            // Without a mismatch, unused turns are probably a consequence of the error that ended
+            // the run.
             let are_left_over = self.state().failures.is_empty();
             panic_when_dropped(&problems, are_left_over);
         }
@@ -369,7 +383,7 @@ impl Model for ScriptedModel {
         &self.info
     }
 
-    /// The script says what the model answers, so it takes every schema.
+    /// Accepts every schema, because the script defines the answer.
     fn output_mode(&self, _: &OutputSchema, _: bool) -> Result<OutputMode, String> {
         Ok(OutputMode::Native)
     }
@@ -387,7 +401,7 @@ impl fmt::Debug for ScriptedModel {
     }
 }
 
-/// One call being answered.
+/// The stream of one call.
 struct Answer {
     shared: Arc<Shared>,
     phase: Phase,
@@ -395,7 +409,8 @@ struct Answer {
 }
 
 enum Phase {
-    /// Not polled yet.
+    /// The stream has not been polled. A call counts from its first poll, as it would with a real
+    /// model.
     Asked(ModelRequest),
     Playing {
         pieces: std::vec::IntoIter<ModelEvent>,
@@ -408,6 +423,7 @@ enum Phase {
 impl Answer {
     fn begin(&mut self, request: ModelRequest) -> Result<(), ModelError> {
         self.shared.in_flight.fetch_add(1, Ordering::Relaxed);
+        // Set before `turn` is called: if it panics, dropping the stream ends the call.
         self.phase = Phase::Stalled;
         let turn = self.shared.turn(&request)?;
         let (pieces, wait) = match request.stream {
@@ -454,6 +470,7 @@ impl Stream for Answer {
             this.wait(pace);
             return Poll::Ready(Some(Ok(piece)));
         }
+        // A stalled turn keeps this phase; every other ending replaces it below.
         let Phase::Playing { mut turn, .. } = std::mem::replace(&mut this.phase, Phase::Stalled) else {
             return Poll::Ready(None);
         };

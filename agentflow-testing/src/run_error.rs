@@ -1,9 +1,10 @@
-//! The panic of a script that is dropped before its end: the error of the run comes first, since it is the reason.
+//! Panics for a script that is dropped before its end, with the error of the run as the cause.
 
 use agentflow::__private::last_error;
 
-/// Panics with the problems of a script. When nothing but turns is left over, the error of the last run of this thread comes
-/// before them: a test that returns that error with `?` drops its scripts first, and the panic would hide it.
+/// Panics with the problems of a script. If the only problem is unused turns, the error of the last
+/// run on this thread comes first. A test that returns this error with `?` drops its scripts
+/// before, and their panic would otherwise hide the error.
 pub(crate) fn panic_when_dropped(problems: &str, are_left_over: bool) {
     match last_error().filter(|_| are_left_over) {
         Some(error) => panic!("the run ended with an error: {error}\n\n{problems}"),

@@ -1,5 +1,5 @@
-//! `ScriptedA2a`: an agent of the Agent2Agent protocol in this process, which answers as a script says and keeps every
-//! mismatch. It replaces the agent and nothing else.
+//! Implements `ScriptedA2a`, an in-process agent of the Agent2Agent protocol that answers from a
+//! script and collects mismatches. Only the remote agent is replaced.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::run_error::panic_when_dropped;
 
-/// The responses to one request, of a stream one for each event.
+/// The responses to one request. A stream has one response for each event.
 type Responses = Pin<Box<dyn Stream<Item = Value> + Send>>;
 
-/// What the agent does with one message.
+/// The behaviour of the agent for one message.
 #[derive(Clone, Debug)]
 #[must_use = "it is a turn of a script"]
 pub struct A2aTurn {
@@ -26,7 +26,7 @@ pub struct A2aTurn {
 
 #[derive(Clone, Debug)]
 enum Does {
-    /// The task has this state, with these words, and this part as its result.
+    /// The task has this state, this status message and this part as its result.
     Task {
         state: &'static str,
         says: Option<String>,
@@ -43,63 +43,65 @@ impl A2aTurn {
         Self { does, text: None, works_first: false, breaks_off: false }
     }
 
-    /// The task ends with a text as its result.
+    /// Completes the task with a text as its result.
     pub fn text(result: impl Into<String>) -> Self {
         let result = Some(json!({"text": result.into()}));
         Self::new(Does::Task { state: "TASK_STATE_COMPLETED", says: None, result })
     }
 
-    /// The task ends with a value as its result.
+    /// Completes the task with a value as its result.
     pub fn data(result: Value) -> Self {
         let result = Some(json!({"data": result}));
         Self::new(Does::Task { state: "TASK_STATE_COMPLETED", says: None, result })
     }
 
-    /// The task asks, and waits for the next message of it, which the next turn answers.
+    /// Asks for input (`TASK_STATE_INPUT_REQUIRED`). The next message of the task is answered by
+    /// the next turn.
     pub fn asks(question: impl Into<String>) -> Self {
         Self::new(Does::Task { state: "TASK_STATE_INPUT_REQUIRED", says: Some(question.into()), result: None })
     }
 
-    /// The task fails.
+    /// Fails the task with this reason.
     pub fn fails(why: impl Into<String>) -> Self {
         Self::new(Does::Task { state: "TASK_STATE_FAILED", says: Some(why.into()), result: None })
     }
 
-    /// The task is worked on, and never ends unless its client cancels it.
+    /// Keeps the task working. It does not end unless the client cancels it.
     pub fn works() -> Self {
         Self::new(Does::Task { state: "TASK_STATE_WORKING", says: None, result: None })
     }
 
-    /// A message and no task.
+    /// Answers with a message and without a task.
     pub fn message(text: impl Into<String>) -> Self {
         Self::new(Does::Message(text.into()))
     }
 
-    /// An error of JSON-RPC: its code, such as -32005, and its message.
+    /// Answers with a JSON-RPC error: its code, such as -32005, and its message.
     pub fn error(code: i32, message: impl Into<String>) -> Self {
         Self::new(Does::Error(code, message.into()))
     }
 
-    /// No answer; the connection stays.
+    /// Sends no answer. The connection stays open.
     pub fn silence() -> Self {
         Self::new(Does::Silence)
     }
 
-    /// No answer; the connection ends.
+    /// Sends no answer and closes the connection.
     pub fn hang_up() -> Self {
         Self::new(Does::HangUp)
     }
 
-    /// Expects these words: all texts of the message, one after another.
+    /// Expects this text: all text parts of the message, concatenated.
     pub fn expect_text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// Shows the task at work first: the client sees the outcome in the stream, or when it looks again.
+    /// Shows the task as working first. The client sees the outcome in the stream or with its next
+    /// poll.
     ///
     /// # Panics
-    /// For a turn without a task.
+    /// If the turn has no task.
     #[track_caller]
     pub fn after_work(mut self) -> Self {
         assert!(matches!(self.does, Does::Task { .. }), "there is no task that could be at work in {self:?}");
@@ -107,10 +109,11 @@ impl A2aTurn {
         self
     }
 
-    /// Shows the task at work, and then the stream breaks off; the client sees the outcome when it subscribes.
+    /// Shows the task as working, then breaks the stream. The client sees the outcome when it
+    /// subscribes again.
     ///
     /// # Panics
-    /// For a turn without a task.
+    /// If the turn has no task.
     #[track_caller]
     pub fn after_a_break(mut self) -> Self {
         self.breaks_off = true;
@@ -118,12 +121,13 @@ impl A2aTurn {
     }
 }
 
-/// An agent with what it does with the messages that it gets, in their order. Clones share one script: give
-/// [`respond`](Self::respond) to a client and keep one.
+/// An agent that answers messages with its turns, in order. Clones share the script: give
+/// [`respond`](Self::respond) of one clone to a client and keep another.
 ///
-/// What fails a script: a message that no turn is left for, or of other words than its turn expects; an answer to a task that
-/// asks nothing; a method that the protocol does not have; a turn that nobody came for. [`finish`](Self::finish) panics with
-/// all of it, and so does dropping the last clone.
+/// A script fails on a message when no turn is left, a message with other text than its turn
+/// expects, an answer to a task that asks nothing, a method that the protocol does not have, and an
+/// unused turn. [`finish`](Self::finish) panics with all failures, and so does dropping the last
+/// clone.
 ///
 /// ```
 /// use agentflow_testing::{A2aTurn, ScriptedA2a};
@@ -150,37 +154,37 @@ struct State {
     messages: Vec<Value>,
     tasks: BTreeMap<String, Task>,
     cancelled: Vec<String>,
-    /// Push configurations, by task and id.
+    /// Push configurations, by task and configuration id.
     configs: BTreeMap<(String, String), Value>,
     failures: Vec<String>,
     is_forgiven: bool,
 }
 
-/// A task as it is seen next, and the outcome that follows.
+/// A task in its current state, and the state that the client sees after that.
 struct Task {
     seen: Value,
     outcome: Option<Value>,
 }
 
 impl ScriptedA2a {
-    /// An agent of a name, with its turns. It streams.
+    /// Creates an agent with a name and its turns. It supports streaming.
     pub fn new(name: impl Into<String>, turns: impl IntoIterator<Item = A2aTurn>) -> Self {
         watch_errors();
         let state = Mutex::new(State { turns: turns.into_iter().collect(), ..State::default() });
         Self(Arc::new(Script { name: name.into(), streams: true, state }))
     }
 
-    /// Says in its card that it does not stream: clients look again and again.
+    /// Disables streaming in the agent card, so that clients poll.
     ///
     /// # Panics
-    /// When it has been cloned.
+    /// If the agent has been cloned.
     #[must_use]
     pub fn without_streams(mut self) -> Self {
         Arc::get_mut(&mut self.0).expect("said before it is cloned").streams = false;
         self
     }
 
-    /// Its card.
+    /// Returns the agent card.
     pub fn card(&self) -> Value {
         let Script { name, streams, .. } = &*self.0;
         let skill = json!({"id": name, "name": name, "description": format!("What {name} does."), "tags": []});
@@ -191,7 +195,7 @@ impl ScriptedA2a {
         })
     }
 
-    /// The responses to a request of JSON-RPC.
+    /// Returns the responses to a JSON-RPC request.
     pub fn respond(&self, request: Value) -> impl Stream<Item = Value> + Send + use<> {
         let id = request["id"].clone();
         let responses = self.answer(&request);
@@ -202,25 +206,25 @@ impl ScriptedA2a {
         })
     }
 
-    /// The messages so far, as they were sent.
+    /// Returns the messages so far, as they were sent.
     pub fn messages(&self) -> Vec<Value> {
         self.state().messages.clone()
     }
 
-    /// The ids of the tasks that the client has cancelled.
+    /// Returns the ids of the tasks that the client cancelled.
     pub fn cancelled(&self) -> Vec<String> {
         self.state().cancelled.clone()
     }
 
-    /// What was otherwise than the script says.
+    /// Returns the mismatches so far, and the number of unused turns.
     pub fn failures(&self) -> Vec<String> {
         self.state().all_failures()
     }
 
-    /// Ends the check of the script.
+    /// Ends the script and checks it.
     ///
     /// # Panics
-    /// With everything that was otherwise than scripted.
+    /// If there are failures, with all of them.
     #[track_caller]
     pub fn finish(&self) {
         let failures = self.failures();
@@ -228,7 +232,7 @@ impl ScriptedA2a {
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 
-    /// Says that what failed was wanted.
+    /// Accepts all failures, for a test that expects them. Dropping the agent then does not panic.
     pub fn forgive(&self) {
         self.state().is_forgiven = true;
     }
@@ -241,11 +245,15 @@ impl ScriptedA2a {
         let mut state = self.state();
         let params = &request["params"];
         let id = params["id"].as_str().unwrap_or_default();
+        // Error codes of the protocol: -32001 task not found, -32002 task not cancelable, -32004
+        // unsupported operation.
         match request["method"].as_str().unwrap_or_default() {
             "SendMessage" => state.message(&params["message"], false),
             "SendStreamingMessage" => state.message(&params["message"], true),
             "GetTask" => match state.tasks.get_mut(id) {
                 Some(task) => {
+                    // A poll returns the current state and advances the task, so the next poll sees
+                    // the outcome.
                     let seen = task.seen.clone();
                     task.advance();
                     result(seen)
@@ -261,7 +269,7 @@ impl ScriptedA2a {
                         true => {
                             Box::pin(stream::iter([first, json!({"task": task.seen})].map(|of| json!({"result": of}))))
                         }
-                        // It waits for what never happens.
+                        // The task does not end, so the subscription stays open.
                         false => Box::pin(stream::iter([json!({"result": first})]).chain(stream::pending())),
                     }
                 }
@@ -299,7 +307,7 @@ impl std::fmt::Debug for ScriptedA2a {
 }
 
 impl Task {
-    /// What the client sees next.
+    /// Moves the task to its next state.
     fn advance(&mut self) {
         if let Some(outcome) = self.outcome.take() {
             self.seen = outcome;
@@ -328,6 +336,7 @@ impl State {
             }
             Does::Task { state, says, result } => (state, says, result),
         };
+        // A message may continue only a task that has asked a question.
         let id = match message["taskId"].as_str() {
             None => format!("task-{}", self.tasks.len() + 1),
             Some(id) => {
@@ -354,6 +363,7 @@ impl State {
         }
         let outcome = task(status, part);
         let working = task(json!({"state": "TASK_STATE_WORKING"}), None);
+        // If this response does not contain the outcome, the next poll or subscription does.
         let kept = match turn.works_first && (turn.breaks_off || !streams) {
             true => Task { seen: working.clone(), outcome: Some(outcome.clone()) },
             false => Task { seen: outcome.clone(), outcome: None },
@@ -363,13 +373,14 @@ impl State {
             (_, true, _) => vec![working],
             (_, false, _) => vec![outcome],
         };
+        // The stream of a working task stays open until the client cancels the task or disconnects.
         let never_ends = streams && state == "TASK_STATE_WORKING";
         let shown = stream::iter(shows.into_iter().map(|task| json!({"result": {"task": task}})));
         self.tasks.insert(id, kept);
         if never_ends { Box::pin(shown.chain(stream::pending())) } else { Box::pin(shown) }
     }
 
-    /// One of the four methods of push configurations. Nobody is notified.
+    /// Handles the methods for push configurations. No notification is sent.
     fn push_config(&mut self, method: &str, params: &Value) -> Responses {
         let task = params["taskId"].as_str().unwrap_or_default().to_owned();
         if !self.tasks.contains_key(&task) {
@@ -415,6 +426,7 @@ impl Drop for Script {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let failures = state.all_failures();
+        // A second panic during unwinding would abort the process.
         if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
             panic_when_dropped(&failures.join("\n"), state.failures.is_empty());
         }

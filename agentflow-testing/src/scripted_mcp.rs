@@ -1,5 +1,5 @@
-//! `ScriptedMcp`: a server of the Model Context Protocol in this process, which answers as a script says and keeps every
-//! mismatch. It replaces the server and nothing else.
+//! Implements `ScriptedMcp`, an in-process server of the Model Context Protocol that answers from a
+//! script and collects mismatches. Only the server is replaced.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,17 @@ use tokio::sync::Notify;
 use crate::run_error::panic_when_dropped;
 use crate::scripted_mcp_answer::McpAnswer;
 
-/// A server of the Model Context Protocol with tools and with the answers to their calls, in their order; it may have
-/// resources and prompts with answers of their own. Clones share one script: give [`connect`](Self::connect) to a client and keep one.
+/// A server of the Model Context Protocol with tools and the answers to their calls, in order. It
+/// may also have resources and prompts with their own answers. Clones share the script: give
+/// [`connect`](Self::connect) of one clone to a client and keep another.
 ///
-/// What fails a script: a call of a tool that no answer is left for, or of another tool than its answer expects; the same of
-/// a resource and of a prompt; a message that the protocol does not have; an answer that was never asked for. [`finish`](Self::finish) panics with all of it, and
-/// so does dropping the last clone.
+/// A script fails on a tool call when no answer is left or the next answer is for another tool, in
+/// the same way on reads of resources and requests for prompts, on a message that the protocol does
+/// not have, and on an unused answer. [`finish`](Self::finish) panics with all failures, and so
+/// does dropping the last clone.
 ///
-/// It speaks the revision 2025-11-25, with a handshake, or [2026-07-28](Self::without_handshake).
+/// The server speaks protocol revision 2025-11-25, with a handshake, or
+/// [2026-07-28](Self::without_handshake).
 ///
 /// ```
 /// use agentflow_testing::{McpAnswer, ScriptedMcp};
@@ -49,7 +52,7 @@ type Answering = Box<dyn Fn(&str, &Value) -> McpAnswer + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    /// What answers all calls, where no answers are scripted.
+    /// Answers all calls, if no answers are scripted.
     answering: Option<Answering>,
     tools: Vec<Value>,
     answers: VecDeque<(String, McpAnswer)>,
@@ -61,11 +64,12 @@ struct State {
     prompts: Option<Vec<Value>>,
     prompted: Vec<(String, Value)>,
     answers_to_prompts: VecDeque<(String, McpAnswer)>,
-    /// Milliseconds that a list counts.
+    /// Time to live of a list, in milliseconds.
     fresh_for: u64,
-    /// How often each list was asked for.
+    /// Number of requests for each list.
     listed: HashMap<String, usize>,
-    /// What is answered when a question is: by the state that the client sends back, or the id of the question.
+    /// Answers that follow open questions, by the request state that the client sends back or the
+    /// id of the question.
     asked: HashMap<String, Asked>,
     questions: usize,
     answered: Vec<Value>,
@@ -75,16 +79,16 @@ struct State {
     is_forgiven: bool,
 }
 
-/// A question that is open, or answered on a connection that was lost.
+/// A question that is open, or that was answered on a connection that was lost.
 #[derive(Clone)]
 struct Asked {
-    /// The call on the connection that asks, and the token of its progress.
+    /// Id of the call that asks, and its progress token.
     call: (Value, Value),
     then: McpAnswer,
 }
 
 impl ScriptedMcp {
-    /// A server with these tools, each as `tools/list` gives it.
+    /// Creates a server with these tools, each in the form of `tools/list`.
     pub fn new(tools: impl IntoIterator<Item = Value>) -> Self {
         watch_errors();
         let state = State { tools: tools.into_iter().collect(), ..State::default() };
@@ -96,7 +100,8 @@ impl ScriptedMcp {
         }))
     }
 
-    /// A server with these tools that answers every call as the function says: its tool, its arguments.
+    /// Creates a server with these tools that computes the answer to every call from the name of
+    /// the tool and the arguments.
     pub fn from_fn(
         tools: impl IntoIterator<Item = Value>,
         answer: impl Fn(&str, &Value) -> McpAnswer + Send + Sync + 'static,
@@ -106,20 +111,20 @@ impl ScriptedMcp {
         server
     }
 
-    /// A tool whose arguments are these properties, none of them required.
+    /// Returns the definition of a tool with these properties as optional arguments.
     pub fn tool(name: &str, properties: Value) -> Value {
         let schema = json!({"type": "object", "properties": properties});
         json!({"name": name, "description": format!("The tool {name}."), "inputSchema": schema})
     }
 
-    /// Lists these resources, each as `resources/list` gives it.
+    /// Lists these resources, each in the form of `resources/list`.
     #[must_use]
     pub fn resources(self, resources: impl IntoIterator<Item = Value>) -> Self {
         self.state().resources = Some(resources.into_iter().collect());
         self
     }
 
-    /// Lists these templates of resources, each as `resources/templates/list` gives it.
+    /// Lists these resource templates, each in the form of `resources/templates/list`.
     #[must_use]
     pub fn resource_templates(self, templates: impl IntoIterator<Item = Value>) -> Self {
         self.state().templates = templates.into_iter().collect();
@@ -127,14 +132,14 @@ impl ScriptedMcp {
         self
     }
 
-    /// Lists these prompts, each as `prompts/list` gives it.
+    /// Lists these prompts, each in the form of `prompts/list`.
     #[must_use]
     pub fn prompts(self, prompts: impl IntoIterator<Item = Value>) -> Self {
         self.state().prompts = Some(prompts.into_iter().collect());
         self
     }
 
-    /// Adds answers to reads of resources, each with the address that is read.
+    /// Adds answers to reads of resources, each with the URI of the resource.
     #[must_use]
     pub fn answers_reads<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
         self.state().answers_to_reads.extend(answers.into_iter().map(|(uri, answer)| (uri.to_owned(), answer)));
@@ -150,89 +155,95 @@ impl ScriptedMcp {
         self
     }
 
-    /// Says that its lists count so long; without it for no time at all. Only the revision 2026-07-28 says so.
+    /// Sets the time to live of its lists (`ttlMs`). Default: zero. Only revision 2026-07-28 has
+    /// this field.
     #[must_use]
     pub fn lists_count_for(self, time: Duration) -> Self {
         self.state().fresh_for = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Speaks the revision 2026-07-28, which has no handshake.
+    /// Speaks revision 2026-07-28, which has no handshake.
     ///
     /// # Panics
-    /// When it has been cloned.
+    /// If the server has been cloned.
     #[must_use]
     pub fn without_handshake(mut self) -> Self {
         Arc::get_mut(&mut self.0).expect("said before it is cloned").has_handshake = false;
         self
     }
 
-    /// Lists so many tools on a page, and so many resources and prompts.
+    /// Sets the page size of the lists of tools, resources and prompts. Default: no paging.
     ///
     /// # Panics
-    /// When it has been cloned.
+    /// If the server has been cloned.
     #[must_use]
     pub fn paged(mut self, tools: usize) -> Self {
         Arc::get_mut(&mut self.0).expect("said before it is cloned").page = tools.max(1);
         self
     }
 
-    /// Adds answers to calls, each with the name of the tool that is called.
+    /// Adds answers to tool calls, each with the name of the tool.
     #[must_use]
     pub fn answers<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
         self.state().answers.extend(answers.into_iter().map(|(tool, answer)| (tool.to_owned(), answer)));
         self
     }
 
-    /// A connection to it; it serves on a task of its own, so this is called within a tokio runtime.
+    /// Returns a connection to the server, which handles it in a separate task. Outside of a tokio
+    /// runtime, the connection is closed.
     pub fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 << 10);
         self.state().connections += 1;
+        // Without a runtime, the other end is dropped, so the client sees a closed connection.
         if tokio::runtime::Handle::try_current().is_ok() {
             tokio::spawn(Arc::clone(&self.0).serve(far));
         }
         near
     }
 
-    /// The calls of tools so far: their names and arguments. One that continues with the answer to a question is not
-    /// another call.
+    /// Returns the tool calls so far, with names and arguments. A call that continues with the
+    /// answer to a question is not counted again.
     pub fn calls(&self) -> Vec<(String, Value)> {
         self.state().calls.clone()
     }
 
-    /// The addresses that were read so far.
+    /// Returns the URIs of the resources that were read so far.
     pub fn reads(&self) -> Vec<String> {
         self.state().reads.clone()
     }
 
-    /// The prompts that were asked for so far: their names and arguments.
+    /// Returns the prompts that were requested so far, with names and arguments.
     pub fn prompted(&self) -> Vec<(String, Value)> {
         self.state().prompted.clone()
     }
 
-    /// How often a list was asked for, such as `resources/list`; each page counts.
+    /// Returns how often a list was requested, such as `resources/list`. Each page counts.
     pub fn listed(&self, request: &str) -> usize {
         self.state().listed.get(request).copied().unwrap_or_default()
     }
 
-    /// What the client has answered to questions so far, such as `{"action": "accept", "content": {"seat": "window"}}`.
+    /// Returns the client's answers to questions so far, such as
+    /// `{"action": "accept", "content": {"seat": "window"}}`.
     pub fn answered(&self) -> Vec<Value> {
         self.state().answered.clone()
     }
 
-    /// How often it was connected to.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.state().connections
     }
 
-    /// How many requests the client has cancelled.
+    /// Returns the number of requests that the client has cancelled.
     pub fn cancelled(&self) -> usize {
         self.state().cancelled
     }
 
-    /// Waits until `so_far` is true of the script. It is asked whenever a message has arrived.
+    /// Waits until `so_far` returns `true`. It is evaluated at once and after each message from a
+    /// client. There is no time limit; see [`within`](crate::within()).
     pub async fn wait_until(&self, so_far: impl Fn(&Self) -> bool) {
         loop {
+            // Register for changes before the check, so that no change is missed.
             let changed = self.0.changed.notified();
             if so_far(self) {
                 return;
@@ -241,15 +252,15 @@ impl ScriptedMcp {
         }
     }
 
-    /// What was otherwise than the script says.
+    /// Returns the mismatches so far, and the number of unused answers.
     pub fn failures(&self) -> Vec<String> {
         self.state().all_failures()
     }
 
-    /// Ends the check of the script.
+    /// Ends the script and checks it.
     ///
     /// # Panics
-    /// With everything that was otherwise than scripted.
+    /// If there are failures, with all of them.
     #[track_caller]
     pub fn finish(&self) {
         let failures = self.failures();
@@ -257,7 +268,7 @@ impl ScriptedMcp {
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 
-    /// Says that what failed was wanted.
+    /// Accepts all failures, for a test that expects them. Dropping the server then does not panic.
     pub fn forgive(&self) {
         self.state().is_forgiven = true;
     }
@@ -283,7 +294,7 @@ impl State {
         self.failures.iter().cloned().chain(left).collect()
     }
 
-    /// What the server has, by the name of a list's request.
+    /// Returns the key and the items of a list, by the method that requests it.
     fn list(&self, request: &str) -> Option<(&'static str, &[Value])> {
         match request {
             "tools/list" => Some(("tools", &self.tools)),
@@ -294,7 +305,7 @@ impl State {
         }
     }
 
-    /// The answer that is due to a request for something of this name.
+    /// Returns the next answer to a call, a read or a prompt request with this name.
     fn due(&mut self, method: &str, name: &str, params: &Value) -> Result<McpAnswer, String> {
         let (what, due) = match method {
             "resources/read" => {
@@ -328,6 +339,7 @@ impl Drop for Script {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let failures = state.all_failures();
+        // A second panic during unwinding would abort the process.
         if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
             panic_when_dropped(&failures.join("\n"), state.failures.is_empty());
         }
@@ -347,6 +359,7 @@ impl Script {
                     Some(Vec::new())
                 }
             };
+            // After the message was handled, so that `wait_until` sees its effect.
             self.changed.notify_waiters();
             let Some(bytes) = done else { return };
             if write.write_all(&bytes).await.is_err() {
@@ -359,7 +372,8 @@ impl Script {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).failures.push(failure);
     }
 
-    /// What is answered to a message; `None` ends the connection. `listener`: the request that hears of changes.
+    /// Returns the bytes to send after a message; `None` closes the connection. `listener` is the
+    /// id of the request that subscribed to changes.
     fn message(&self, message: &Value, listener: &mut Option<Value>) -> Option<Vec<u8>> {
         let (method, id) = (message["method"].as_str().unwrap_or_default(), message["id"].clone());
         let result = |result: Value| Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.of_era(result)})));
@@ -376,6 +390,7 @@ impl Script {
                 "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private",
                 "_meta": {"io.modelcontextprotocol/serverInfo": about},
             })),
+            // Each revision has one of these two methods; the other one is unknown to it.
             "initialize" | "server/discover" => error(-32601, "there is no such method"),
             "notifications/initialized" => Some(Vec::new()),
             "notifications/cancelled" => {
@@ -384,6 +399,7 @@ impl Script {
             }
             "ping" => result(json!({})),
             "subscriptions/listen" if !self.has_handshake => {
+                // Change notifications refer to the subscription by the id of this request.
                 *listener = Some(id.clone());
                 let params = json!({
                     "notifications": message["params"]["notifications"],
@@ -392,12 +408,15 @@ impl Script {
                 let method = "notifications/subscriptions/acknowledged";
                 Some(line(&json!({"jsonrpc": "2.0", "method": method, "params": params})))
             }
+            // A message without a method is the response to an elicitation, which has a string as
+            // its id.
             "" if id.is_string() => self.answer_to_question(message, listener.as_ref()),
             "tools/call" | "resources/read" | "prompts/get" => {
                 let params = &message["params"];
                 let key = if method == "resources/read" { "uri" } else { "name" };
                 let name = params[key].as_str().unwrap_or_default();
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                // A repeated call with the answer to its question is not counted as another call.
                 if let Some(token) = params["requestState"].as_str() {
                     return self.continued(&mut state, (token, &id), params, listener.as_ref());
                 }
@@ -430,11 +449,12 @@ impl Script {
         capabilities
     }
 
-    /// A page of a list.
+    /// Returns a page of a list.
     fn page(&self, request: &str, cursor: &Value) -> Option<Value> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state.listed.entry(request.to_owned()).or_default() += 1;
         let (what, all) = state.list(request)?;
+        // The cursor is the index of the first item of the page.
         let from: usize = cursor.as_str().and_then(|at| at.parse().ok()).unwrap_or(0).min(all.len());
         let to = from.saturating_add(self.page).min(all.len());
         let next = (to < all.len()).then(|| to.to_string());
@@ -446,7 +466,7 @@ impl Script {
         Some(page)
     }
 
-    /// A word that a list has changed.
+    /// Returns a notification that a list has changed.
     fn changed(what: &str, listener: Option<&Value>) -> Vec<u8> {
         let mut said = json!({"jsonrpc": "2.0", "method": format!("notifications/{what}/list_changed")});
         if let Some(listener) = listener {
@@ -455,7 +475,7 @@ impl Script {
         line(&said)
     }
 
-    /// A call continues with the answer to its question.
+    /// Handles a repeated call with the answer to its question (revision 2026-07-28).
     fn continued(
         &self,
         state: &mut State,
@@ -464,6 +484,7 @@ impl Script {
         listener: Option<&Value>,
     ) -> Option<Vec<u8>> {
         let answer = &params["inputResponses"]["asked"];
+        // The question is kept, because a client may repeat the call on a new connection.
         let Some(asked) = state.asked.get(token).filter(|_| answer["action"].is_string()).cloned() else {
             let problem = format!("a call continues with what was never asked: {params}");
             state.failures.push(problem.clone());
@@ -473,7 +494,7 @@ impl Script {
         self.answer(state, asked.then, id, &params["_meta"]["progressToken"], listener)
     }
 
-    /// The client answers a question on the connection that asks it.
+    /// Handles the client's response to a question on the same connection (revision 2025-11-25).
     fn answer_to_question(&self, message: &Value, listener: Option<&Value>) -> Option<Vec<u8>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let question = message["id"].as_str().unwrap_or_default();
@@ -518,6 +539,8 @@ impl Script {
                 let question = format!("asked-{}", state.questions);
                 state.asked.insert(question.clone(), Asked { call: (id.clone(), token.clone()), then: *then });
                 let request = json!({"method": "elicitation/create", "params": params});
+                // Revision 2025-11-25 sends a request to the client. Revision 2026-07-28 returns
+                // the question as the result of the call.
                 Some(line(&match self.has_handshake {
                     true => json!({"jsonrpc": "2.0", "id": question, "method": request["method"], "params": params}),
                     false => json!({"jsonrpc": "2.0", "id": id, "result": {
@@ -540,7 +563,7 @@ impl Script {
         }
     }
 
-    /// These bytes, and then the answer.
+    /// Returns these bytes followed by the answer.
     fn after(
         &self,
         mut bytes: Vec<u8>,
@@ -553,7 +576,7 @@ impl Script {
         Some(bytes)
     }
 
-    /// Results without a handshake say that they are whole.
+    /// Adds the `resultType` that results of revision 2026-07-28 need.
     fn of_era(&self, mut result: Value) -> Value {
         if !self.has_handshake
             && let Value::Object(result) = &mut result

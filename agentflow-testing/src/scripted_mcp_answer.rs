@@ -1,56 +1,58 @@
-//! `McpAnswer`: one answer of a scripted server of the Model Context Protocol. It sends nothing.
+//! Defines `McpAnswer`, one scripted answer of a [`ScriptedMcp`](crate::ScriptedMcp) server.
 
 use serde_json::{Value, json};
 
-/// What the server does with one call of a tool, one read of a resource or one request for a prompt.
+/// The response of a scripted server to a tool call, a resource read or a prompt request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum McpAnswer {
-    /// A result as the protocol has it: of a tool an object with `content`, `structuredContent` and `isError`, of a resource
-    /// one with `contents`, of a prompt one with `messages`.
+    /// A result in the form of the protocol: an object with `content`, `structuredContent` and
+    /// `isError` for a tool, with `contents` for a resource, and with `messages` for a prompt.
     Result(Value),
-    /// An error of JSON-RPC: its code and its message.
+    /// A JSON-RPC error with its code and message.
     Error(i32, String),
-    /// These bytes and nothing else, such as half of a message.
+    /// Raw bytes that are sent unchanged, such as half of a message.
     Raw(Vec<u8>),
-    /// Nothing; the connection stays.
+    /// No answer. The connection stays open.
     Silence,
-    /// Nothing; the connection ends.
+    /// No answer. The server closes the connection.
     HangUp,
-    /// Words of progress, and then the answer.
+    /// Progress notifications, followed by the answer.
     Progress(Vec<Value>, Box<McpAnswer>),
-    /// A word that the tools have changed to these, and then the answer.
+    /// A notification that the tool list has changed to these tools, followed by the answer.
     NewTools(Vec<Value>, Box<McpAnswer>),
-    /// A word that the resources have changed to these, and then the answer.
+    /// A notification that the resource list has changed to these resources, followed by the
+    /// answer.
     NewResources(Vec<Value>, Box<McpAnswer>),
-    /// A word that the prompts have changed to these, and then the answer.
+    /// A notification that the prompt list has changed to these prompts, followed by the answer.
     NewPrompts(Vec<Value>, Box<McpAnswer>),
-    /// A question to a person, the parameters of an elicitation, and when that is answered the answer.
+    /// An elicitation with these parameters. The answer is sent after the client has replied to it.
     Asks(Value, Box<McpAnswer>),
 }
 
 impl McpAnswer {
-    /// A result of one text.
+    /// Creates a result with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Result(json!({"content": [{"type": "text", "text": text.into()}]}))
     }
 
-    /// A result with a structured value, and its JSON as the text.
+    /// Creates a result with a structured value and the same value as JSON text.
     pub fn structured(value: Value) -> Self {
         Self::Result(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
     }
 
-    /// The contents of a resource: one text.
+    /// Creates the contents of a resource: one plain text.
     pub fn contents(uri: &str, text: impl Into<String>) -> Self {
         Self::Result(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text.into()}]}))
     }
 
-    /// A prompt of one message: what the user says.
+    /// Creates a prompt with one message of the user.
     pub fn prompt(text: impl Into<String>) -> Self {
         Self::Result(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text.into()}}]}))
     }
 
-    /// The same after a question to a person, whose answer has these properties, all of them required.
+    /// Sends an elicitation first and this answer after the reply. The form has these properties,
+    /// and all of them are required.
     #[must_use]
     pub fn after_asking(self, message: &str, properties: Value) -> Self {
         let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();

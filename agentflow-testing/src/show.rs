@@ -1,17 +1,17 @@
-//! Requests in lines that a person reads: one line for each thing that was said.
+//! Renders requests as readable lines, one for each part of each message.
 //!
-//! The lines are what [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares, so their form is part
-//! of the public promise.
+//! [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares these lines, so their
+//! format is part of the public API.
 
 use agentflow::__private::OneLine;
 use agentflow::Message;
 use agentflow::message::{Part, Role};
 use agentflow::model::ModelRequest;
 
-/// The most lines of a conversation that a failure shows.
+/// Maximum number of messages of a conversation that a failure shows.
 const SHOWN: usize = 12;
 
-/// One line for each part of each message.
+/// Returns one line for each part of each message.
 pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<String> {
     let mut lines = Vec::new();
     for message in messages {
@@ -38,7 +38,7 @@ pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Mess
     lines
 }
 
-/// The end of a request's conversation, indented, for the text of a failure.
+/// Returns the last messages of a request, indented, for a failure message.
 pub(crate) fn request_text(request: &ModelRequest) -> String {
     let messages = request.messages.messages();
     let lines = conversation_lines(messages[messages.len().saturating_sub(SHOWN)..].iter().map(|message| &**message));
@@ -67,7 +67,8 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// Line breaks as `\n`, so that one thing said stays one line, and escapes for whatever else would draw on a terminal.
+/// Escapes line breaks as `\n`, so that each part stays on one line, and escapes other characters
+/// that control a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     OneLine(text).to_string()
 }

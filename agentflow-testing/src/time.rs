@@ -1,7 +1,6 @@
-//! `TestClock` and predictable ids: time and ids that a test controls.
+//! `TestClock` and sequential ids: time and ids under the control of a test.
 //!
-//! The clock reads tokio's paused time: it stands still until somebody waits and then jumps. It never reads the
-//! system's time.
+//! The clock reads tokio's time and never the system's time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +11,11 @@ use agentflow::time::{Clock, Timestamp};
 use agentflow::{RunId, Runtime};
 use tokio::time::Instant;
 
-/// A clock that begins at a fixed moment and continues with tokio's time.
+/// A clock that starts at a fixed time and advances with tokio's time.
 ///
-/// In a test under `#[tokio::test(start_paused = true)]` time moves only when every task waits for it, and then at once
-/// to the next moment somebody waits for: a time-out of an hour costs nothing and every timestamp is the same in every
-/// run. Without paused time the clock shows how much real time has passed.
+/// Under `#[tokio::test(start_paused = true)]`, time advances only when every task waits, and then
+/// jumps to the next timer. A time-out of an hour takes no real time, and every timestamp is the
+/// same in each execution. If time is not paused, the clock advances with real time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -33,17 +32,18 @@ use tokio::time::Instant;
 /// # }
 /// ```
 ///
-/// Clones tell the same time: the runtimes of a test that restarts its program have one each.
+/// Clones show the same time. A test that restarts its program gives a clone to each runtime.
 #[derive(Clone)]
 pub struct TestClock {
     began: Arc<OnceLock<Instant>>,
 }
 
 impl TestClock {
-    /// The moment at which every test clock begins: 2026-01-01 00:00 UTC.
+    /// The time at which every test clock starts: 2026-01-01 00:00 UTC.
     pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-    /// A clock that begins now; when made outside of a tokio runtime, at its first reading.
+    /// Creates a clock that starts now. Outside of a tokio runtime, it starts when it is first
+    /// read.
     pub fn new() -> Self {
         let began = OnceLock::new();
         if tokio::runtime::Handle::try_current().is_ok() {
@@ -72,15 +72,16 @@ impl fmt::Debug for TestClock {
     }
 }
 
-/// Run ids in order: `run-1`, `run-2`, ... for `sequential_ids("run")`. For
+/// Creates a generator of run ids with consecutive numbers: `run-1`, `run-2`, ... for
+/// `sequential_ids("run")`. Pass it to
 /// [`RuntimeBuilder::run_ids`](agentflow::runtime::RuntimeBuilder::run_ids).
 pub fn sequential_ids(prefix: impl Into<String>) -> impl Fn() -> RunId + Send + Sync + 'static {
     let (prefix, last) = (prefix.into(), AtomicU64::new(0));
     move || RunId::new(format!("{prefix}-{}", last.fetch_add(1, Ordering::Relaxed) + 1))
 }
 
-/// A runtime to be described whose time and ids are the same in every run: a [`TestClock`] and the ids `run-1`,
-/// `run-2`, ... Add resources, sinks and models, then `build()`.
+/// Creates a builder for a deterministic runtime: it has a [`TestClock`] and the run ids `run-1`,
+/// `run-2`, ... Add resources, sinks and models, then call `build()`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -1,6 +1,6 @@
-//! `trace`: the events of a run as lines of text, and the comparison with the expected lines.
+//! Renders the events of a run as lines of text, and compares them with expected lines.
 //!
-//! The lines hold only what a reader asks about. [`check_events`] checks the rest.
+//! The lines contain only the fields that tests usually check. [`check_events`] validates the rest.
 
 use agentflow::Event;
 use agentflow::event::{AgentStarted, EventKind, RunBody, RunCompleted};
@@ -9,13 +9,13 @@ use crate::check::check_events;
 use crate::diff::diff;
 use crate::show::one_line;
 
-/// Lines that are expected: a list of texts, or one text with a line for each.
+/// Expected lines: a list of texts, or one text with one expected line per line.
 pub trait TraceLines {
-    /// The lines.
+    /// Converts the value into a list of lines.
     fn into_lines(self) -> Vec<String>;
 }
 
-/// One line of the text is one expected line; indentation and empty lines do not count.
+/// Each line of the text is one expected line. Indentation and empty lines are ignored.
 impl TraceLines for &str {
     fn into_lines(self) -> Vec<String> {
         self.lines().map(str::trim).filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect()
@@ -40,7 +40,7 @@ impl<S: Into<String>> TraceLines for Vec<S> {
     }
 }
 
-/// A run as lines, one for each event that says something:
+/// Renders a run as lines, one for each relevant event:
 ///
 /// ```text
 /// run.started "What is 2 + 3?"
@@ -51,20 +51,24 @@ impl<S: Into<String>> TraceLines for Vec<S> {
 /// run.completed "2 + 3 = 5"
 /// ```
 ///
-/// Besides these there are `model#1 failed KIND "why"`, `tool#1.add failed STATUS "what the model is told"`,
-/// `run.failed KIND "why"` and `run.cancelled "why"`. `model.started`, `run.step` and deltas have no line.
+/// Failures and cancellations have the lines `model#1 failed KIND "message"`,
+/// `tool#1.add failed STATUS "text for the model"`, `run.failed KIND "message"` and
+/// `run.cancelled "reason"`. The events `model.started` and `run.step` and all deltas have no line.
 ///
-/// Of a team there is `agent.handoff from NAME to NAME`.
+/// A handoff of a team has the line `agent.handoff from NAME to NAME`.
 ///
-/// A node of a workflow is `NAME started`, `NAME completed OUTPUT`, `NAME failed KIND "why"`, `NAME retrying ..`, `NAME
-/// skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
-/// question to a person is `NAME approval.requested "question" PAYLOAD` and `NAME approval.resolved by WHO: ANSWER`.
+/// A node of a workflow has the lines `NAME started`, `NAME completed OUTPUT`,
+/// `NAME failed KIND "message"`, `NAME retrying ..` and `NAME skipped "reason"`. An agent or a
+/// workflow that is a step has `NAME agent.started ..` or `NAME workflow.started ..`. A question to
+/// a person has `NAME approval.requested "question" PAYLOAD` and
+/// `NAME approval.resolved by WHO: ANSWER`.
 pub fn trace(events: impl AsRef<[Event]>) -> Vec<String> {
     events.as_ref().iter().filter_map(line).map(|line| one_line(&line)).collect()
 }
 
 fn line(event: &Event) -> Option<String> {
     let Event { path, kind, .. } = event;
+    // Events of the run itself have an empty path and keep their full names.
     let name = match path.is_root() {
         true => kind.name().to_owned(),
         false => format!("{path} {}", verb(kind)),
@@ -94,6 +98,7 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::ModelRetrying { error, .. }
         | EventKind::ToolRetrying { error, .. }
         | EventKind::ModelFailed { error } => format!("{name} {} {:?}", error.kind, error.message),
+        // The first attempt is the usual case, so it has no number.
         EventKind::NodeStarted { attempt, .. } if *attempt > 1 => format!("{name} attempt {attempt}"),
         EventKind::NodeCompleted { output, .. } => format!("{name} {output}"),
         EventKind::NodeSkipped { reason } => format!("{name} {reason:?}"),
@@ -118,7 +123,8 @@ fn line(event: &Event) -> Option<String> {
     })
 }
 
-/// What a line calls the event: `started`, `completed`, and with its subject where a path may have several.
+/// Returns the event's name as a line shows it: `started`, `completed`, and for agents, workflows
+/// and approvals the full name, because their events share a path with others.
 fn verb(kind: &EventKind) -> &str {
     let name = kind.name();
     match name.strip_prefix("workflow.node.") {
@@ -135,10 +141,10 @@ fn began(name: &str, agent: &AgentStarted) -> String {
     }
 }
 
-/// Checks that a run went as told: its events are well-formed (see [`check_events`]) and its [`trace`] is exactly these
-/// lines, given as a list or as one text.
+/// Checks that the events of a run are well-formed (see [`check_events`]) and that its [`trace`]
+/// consists of exactly these lines, given as a list or as one text.
 ///
-/// An expected line may end in ` ..` when the rest of the line does not matter, and a line `..` stands for any number
+/// An expected line that ends in ` ..` matches any rest of the line. A line `..` matches any number
 /// of lines.
 ///
 /// ```
@@ -161,7 +167,7 @@ fn began(name: &str, agent: &AgentStarted) -> String {
 /// ```
 ///
 /// # Panics
-/// When it was otherwise, with a diff: `-` for a line that should have been there, `+` for one that should not.
+/// If the run differs, with a diff: `-` marks a missing line, `+` an unexpected one.
 #[track_caller]
 pub fn assert_trace(events: impl AsRef<[Event]>, expected: impl TraceLines) {
     let events = events.as_ref();

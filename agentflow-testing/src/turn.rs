@@ -1,7 +1,7 @@
-//! `Turn`: one turn of a script, with what the model answers, when, how the answer ends, and what the request must
-//! hold.
+//! Defines `Turn`, one turn of a scripted model: the answer, its timing, its end, and the
+//! expectations on the request.
 //!
-//! A turn is a description; [`ScriptedModel`](crate::ScriptedModel) plays it.
+//! A turn is data. [`ScriptedModel`](crate::ScriptedModel) plays it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,11 +19,12 @@ use serde::Serialize;
 
 use crate::expect::Expectation;
 
-/// What a scripted model does when it is called.
+/// The behaviour of a scripted model in one call.
 ///
-/// Begin with what it says ([`text`](Self::text), [`call`](Self::call), [`pieces`](Self::pieces), ...), add to it
-/// ([`and_call`](Self::and_call), [`reasoning`](Self::reasoning), [`usage`](Self::usage), [`after`](Self::after), ...),
-/// and say what the request must be (the methods that begin with `expect_`, and [`check`](Self::check)).
+/// Start with the answer ([`text`](Self::text), [`call`](Self::call), [`pieces`](Self::pieces),
+/// ...), add details ([`and_call`](Self::and_call), [`reasoning`](Self::reasoning),
+/// [`usage`](Self::usage), [`after`](Self::after), ...), and set expectations on the request
+/// ([`check`](Self::check) and the methods that start with `expect_`).
 ///
 /// ```
 /// use agentflow_testing::Turn;
@@ -42,11 +43,11 @@ pub struct Turn {
     pub(crate) usage: Usage,
     pub(crate) stop_reason: Option<StopReason>,
     pub(crate) expectations: Vec<Expectation>,
-    /// Keys of the state that the answer sets, with their values as JSON.
+    /// State keys that the answer sets, with their values as JSON.
     pub(crate) saves: BTreeMap<String, Encoded>,
 }
 
-/// Something the model says, in the pieces in which a stream shows it.
+/// An element of the answer. Texts are split into the pieces that a stream sends.
 pub(crate) enum Said {
     Text(Vec<String>),
     Reasoning(Vec<String>),
@@ -56,24 +57,24 @@ pub(crate) enum Said {
         arguments: Vec<String>,
     },
     Part(Part),
-    /// An event beside the answer.
+    /// A progress event that is not part of the answer.
     Event(Encoded),
 }
 
-/// Makes a turn from the request that it answers.
+/// Computes a turn from the request that it answers.
 type ComputeTurn = Box<dyn FnOnce(&ModelRequest) -> Turn + Send>;
 
-/// How a turn ends.
+/// The end of a turn.
 pub(crate) enum Ending {
     Completed,
-    /// The stream stops without saying that the answer is whole.
+    /// The stream ends without a completed response.
     Cut,
-    /// Nothing more ever comes.
+    /// The stream stays open and sends nothing more.
     Stalled,
     Failed(ModelError),
-    /// The turn depends on the request. The lock is never taken; it makes the type `Sync`.
+    /// The turn is computed from the request. The lock is never taken; it makes the type `Sync`.
     Computed(Mutex<ComputeTurn>),
-    /// A whole answer, given as it is.
+    /// A complete response that is returned unchanged.
     Given(Box<ModelResponse>),
 }
 
@@ -91,67 +92,71 @@ impl Turn {
         }
     }
 
-    /// The model answers with a text.
+    /// Answers with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(Ending::Completed).and_text(text)
     }
 
-    /// The model answers with a text that comes in these pieces; a run that is streamed shows each as a delta.
+    /// Answers with a text in these pieces. A streamed run shows each piece as a delta.
     pub fn pieces<S: Into<String>>(pieces: impl IntoIterator<Item = S>) -> Self {
         Self::new(Ending::Completed).and_said(Said::Text(pieces.into_iter().map(Into::into).collect()))
     }
 
-    /// The model asks for a tool. `arguments` is anything that has a JSON form; `json!({..})` is the usual one.
+    /// Calls a tool. `arguments` is any serializable value, usually `json!({..})`.
     ///
-    /// The call's id is `call_1`, `call_2`, ... through the script; [`id`](Self::id) gives it another one.
+    /// The calls of a script have the ids `call_1`, `call_2`, and so on. [`id`](Self::id) sets
+    /// another one.
     ///
     /// # Panics
-    /// When the arguments have no JSON form.
+    /// If the arguments cannot be serialized to JSON.
     pub fn call(tool: impl Into<String>, arguments: impl Serialize) -> Self {
         Self::new(Ending::Completed).and_call(tool, arguments)
     }
 
-    /// The model asks for a tool with arguments that may be no JSON at all, as models do.
+    /// Calls a tool with arguments that may be invalid JSON, as real models sometimes do.
     pub fn raw_call(tool: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self::call_pieces(tool, [arguments])
     }
 
-    /// Like [`raw_call`](Self::raw_call), with the arguments' text in the pieces in which a stream shows it.
+    /// Like [`raw_call`](Self::raw_call), with the text of the arguments in the pieces that a
+    /// stream sends.
     pub fn call_pieces<S: Into<String>>(tool: impl Into<String>, arguments: impl IntoIterator<Item = S>) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
         Self::new(Ending::Completed).and_said(Said::Call { id: None, name: tool.into(), arguments })
     }
 
-    /// The model asks for several tools at once.
+    /// Calls several tools in one turn.
     ///
     /// # Panics
-    /// When arguments have no JSON form.
+    /// If arguments cannot be serialized to JSON.
     pub fn calls<N: Into<String>, A: Serialize>(calls: impl IntoIterator<Item = (N, A)>) -> Self {
         calls.into_iter().fold(Self::new(Ending::Completed), |turn, (tool, arguments)| turn.and_call(tool, arguments))
     }
 
-    /// A whole answer, for what the other methods cannot say. It comes in one piece.
+    /// Answers with a complete response, for cases that the other methods do not cover. It is not
+    /// split into pieces.
     pub fn response(response: ModelResponse) -> Self {
         Self::new(Ending::Given(Box::new(response)))
     }
 
-    /// The call fails. For a failure in the middle of the answer see [`then_error`](Self::then_error).
+    /// Fails the call. To fail in the middle of the answer, use [`then_error`](Self::then_error).
     pub fn error(error: ModelError) -> Self {
         Self::new(Ending::Failed(error))
     }
 
-    /// The call fails with an error of this kind.
+    /// Fails the call with an error of this kind.
     pub fn fails(kind: ModelErrorKind) -> Self {
         Self::error(ModelError::new(kind, "the script says that this call fails"))
     }
 
-    /// The model never answers. Under virtual time the nearest time limit ends the wait at once.
+    /// Never answers. With virtual time, the nearest time limit ends the wait immediately.
     pub fn stall() -> Self {
         Self::new(Ending::Stalled)
     }
 
-    /// A turn that is made when the request is there. A panic in the closure, such as a failed `assert!`, fails the
-    /// script. Expectations and [`after`](Self::after) can be added here too; all else is what the closure returns.
+    /// Computes the turn from the request. A panic in the closure, such as a failed `assert!`,
+    /// fails the script. Expectations and [`after`](Self::after) can be set on this turn too; its
+    /// other settings are replaced by the returned turn.
     pub fn with(turn: impl FnOnce(&ModelRequest) -> Self + Send + 'static) -> Self {
         Self::new(Ending::Computed(Mutex::new(Box::new(turn))))
     }
@@ -161,15 +166,16 @@ impl Turn {
         self
     }
 
-    /// Says a text beside what was said before, such as a sentence before a tool call.
+    /// Adds a text to the turn, such as an explanation next to a tool call. Elements keep the order
+    /// in which they are added.
     pub fn and_text(self, text: impl Into<String>) -> Self {
         self.and_said(Said::Text(vec![text.into()]))
     }
 
-    /// Asks for one more tool in the same turn.
+    /// Adds another tool call to the turn.
     ///
     /// # Panics
-    /// When the arguments have no JSON form.
+    /// If the arguments cannot be serialized to JSON.
     pub fn and_call(self, tool: impl Into<String>, arguments: impl Serialize) -> Self {
         let tool = tool.into();
         let arguments = match serde_json::to_string(&arguments) {
@@ -179,14 +185,15 @@ impl Turn {
         self.and_said(Said::Call { id: None, name: tool, arguments: vec![arguments] })
     }
 
-    /// Adds a part of any kind, such as reasoning with a provider's opaque value. Parts are in the order in which they
-    /// are added.
+    /// Adds a part of any kind, such as reasoning with a provider's opaque value. Parts keep the
+    /// order in which they are added.
     pub fn and_part(self, part: Part) -> Self {
         self.and_said(Said::Part(part))
     }
 
-    /// Sets a key of the state with the answer, as an agent of another framework does. It is recorded with the answer: the tools
-    /// that the turn calls see the value, and so does all that follows, also when the run is resumed.
+    /// Sets a state key with the answer, as agents of other frameworks do. The value is recorded
+    /// with the answer. The tools that the turn calls and all later steps see it, also after the
+    /// run is resumed.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -208,7 +215,7 @@ impl Turn {
     /// ```
     ///
     /// # Panics
-    /// When the key is not one of the session, or the value has no JSON form.
+    /// If the key is not a session key, or if the value cannot be serialized to JSON.
     pub fn state<T: StateValue>(mut self, key: &StateKey<T>, value: &T) -> Self {
         assert_eq!(
             key.owner(),
@@ -222,10 +229,11 @@ impl Turn {
         self
     }
 
-    /// Sends an event of the program after the pieces so far: any JSON value. A streamed run shows it as `step.progress` of the
-    /// model call and does not record it.
+    /// Sends a custom event after the previous pieces: any JSON value. A streamed run shows it as
+    /// `step.progress` of the model call and does not record it.
     ///
     /// # Panics
+    /// If the value cannot be serialized to JSON.
     /// When the value has no JSON form.
     pub fn event(self, value: impl Serialize) -> Self {
         let encoded = serde_json::to_string(&value).and_then(Encoded::from_json);
@@ -235,16 +243,16 @@ impl Turn {
         }
     }
 
-    /// Thinks before what was said so far.
+    /// Adds reasoning before all previous elements.
     pub fn reasoning(mut self, text: impl Into<String>) -> Self {
         self.said.insert(0, Said::Reasoning(vec![text.into()]));
         self
     }
 
-    /// Gives the tool call that was added last this id.
+    /// Sets the id of the tool call that was added last.
     ///
     /// # Panics
-    /// When no tool call was added before.
+    /// If the turn has no tool call yet.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         let last = self.said.iter_mut().rev().find_map(|said| match said {
             Said::Call { id, .. } => Some(id),
@@ -257,49 +265,52 @@ impl Turn {
         self
     }
 
-    /// What the call costs. Default: nothing.
+    /// Sets the reported usage. Default: zero.
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Why the model stops. Default: `tool_calls` when it asks for tools, else `stop`.
+    /// Sets the stop reason. Default: `tool_calls` if the turn calls tools, otherwise `stop`.
     pub fn stop_reason(mut self, reason: StopReason) -> Self {
         self.stop_reason = Some(reason);
         self
     }
 
-    /// Waits before anything is said. Needs a tokio runtime; under virtual time it costs nothing.
+    /// Waits before the first piece. It needs a tokio runtime; with virtual time the wait takes no
+    /// real time.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Waits before each piece but the first, and before the end. Without a reader of deltas only the waiting is seen.
+    /// Waits before each piece except the first, and before the end. A call that is not streamed
+    /// waits for the sum of these pauses.
     pub fn paced(mut self, pause: Duration) -> Self {
         self.pace = pause;
         self
     }
 
-    /// Stops in the middle: what was said so far comes, the end does not, and the connection is closed.
+    /// Ends the stream after the pieces so far, without a completed response, as if the connection
+    /// was closed.
     pub fn then_cut(mut self) -> Self {
         self.ending = Ending::Cut;
         self
     }
 
-    /// Stops in the middle: what was said so far comes, and then nothing ever.
+    /// Sends the pieces so far and then nothing more; the stream stays open.
     pub fn then_stall(mut self) -> Self {
         self.ending = Ending::Stalled;
         self
     }
 
-    /// Fails in the middle: what was said so far comes, and then the error.
+    /// Sends the pieces so far and then fails with an error.
     pub fn then_error(mut self, error: ModelError) -> Self {
         self.ending = Ending::Failed(error);
         self
     }
 
-    /// How many pieces a stream shows before the end.
+    /// Returns the number of pieces that a stream sends before the end.
     fn piece_count(&self) -> usize {
         self.said
             .iter()
@@ -311,12 +322,12 @@ impl Turn {
             .sum()
     }
 
-    /// How long all the pauses of [`paced`](Self::paced) are, for a call that is not streamed.
+    /// Returns the sum of the pauses of [`paced`](Self::paced), for a call that is not streamed.
     pub(crate) fn all_pauses(&self) -> Duration {
         self.pace * u32::try_from(self.piece_count()).unwrap_or(u32::MAX)
     }
 
-    /// Gives each call that has no id the next one.
+    /// Assigns the next id to each call without one.
     pub(crate) fn number_calls(&mut self, next: &mut impl FnMut() -> String) {
         for said in &mut self.said {
             if let Said::Call { id: id @ None, .. } = said {
@@ -325,7 +336,7 @@ impl Turn {
         }
     }
 
-    /// What a stream shows before the end.
+    /// Returns the events that a stream sends before the end.
     pub(crate) fn stream_events(&self) -> Vec<ModelEvent> {
         let mut events = Vec::with_capacity(self.piece_count());
         let mut index = 0;
@@ -334,12 +345,14 @@ impl Turn {
                 Said::Text(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Text)),
                 Said::Reasoning(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Reasoning)),
                 Said::Call { id, name, arguments } => {
+                    // Like real providers, only the first piece of a call carries its id and name.
                     events.extend(arguments.iter().enumerate().map(|(at, piece)| {
                         let mut delta = ToolCallDelta::new(index, piece);
                         delta.id = id.clone().filter(|_| at == 0);
                         delta.name = (at == 0).then(|| name.clone());
                         ModelEvent::ToolCall(delta)
                     }));
+                    // Pieces of one call share an index; the next call gets the next one.
                     index += 1;
                 }
                 Said::Part(_) => {}
@@ -349,13 +362,13 @@ impl Turn {
         events
     }
 
-    /// An answer that was given whole, with the state that the turn sets.
+    /// Returns a response of [`response`](Self::response) with the state of this turn added.
     pub(crate) fn given(self, mut response: Box<ModelResponse>) -> Box<ModelResponse> {
         save_with(&mut response, self.saves);
         response
     }
 
-    /// The whole answer.
+    /// Builds the complete response.
     pub(crate) fn into_response(self) -> Box<ModelResponse> {
         let Self { said, usage, stop_reason, saves, .. } = self;
         let parts: Vec<Part> = said.into_iter().filter_map(Said::into_part).collect();
@@ -368,7 +381,7 @@ impl Turn {
         Box::new(response)
     }
 
-    /// The turn in a few words, to name it in a failure.
+    /// Returns a short description of the turn for failure messages.
     pub(crate) fn summary(&self) -> String {
         let said: Vec<String> = self
             .said
@@ -395,7 +408,7 @@ impl Turn {
     }
 }
 
-/// Adds state to an answer, in the form of a record, which has no constructor.
+/// Adds state to a response by way of its serialized form, because the type has no constructor.
 fn save_with(response: &mut ModelResponse, saves: BTreeMap<String, Encoded>) {
     if !saves.is_empty() {
         let saved = serde_json::to_string(&BTreeMap::from([("set", saves)]));

@@ -1,4 +1,5 @@
-//! Waits with a time limit: `within` for futures, and `wait_until` for conditions that a thread polls.
+//! Waits with a time limit: `within` for futures, and `wait_until` for conditions that a thread
+//! polls.
 
 use std::future::poll_fn;
 use std::panic::Location;
@@ -9,16 +10,17 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time limit of one wait. It is long because a machine that runs other tests is slow, and successful waits end earlier.
+/// Time limit of one wait. It is long because a machine that runs other tests is slow; successful
+/// waits end earlier.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits for a future for at most two minutes, so that a test whose event never comes fails instead of hanging.
+/// Awaits a future for at most two minutes, so that a test fails instead of hanging.
 ///
-/// The limit is real time, also under `#[tokio::test(start_paused = true)]`: a paused clock still advances, and does not reach
-/// the limit. Dropping the returned future drops `future`.
+/// The limit is real time, also under `#[tokio::test(start_paused = true)]`, where the paused clock
+/// advances independently of the limit. Dropping the returned future drops `future`.
 ///
 /// ```
 /// use agentflow_testing::within;
@@ -33,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// ```
 ///
 /// # Panics
-/// After the limit, with `what` and the line of the caller.
+/// After the limit, with `what` and the location of the caller.
 #[track_caller]
 pub fn within<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {
     within_limit(what, Location::caller(), LIMIT, future)
@@ -54,7 +56,8 @@ async fn within_limit<F: Future>(what: &str, caller: &Location<'_>, limit: Durat
     .await
 }
 
-/// A thread that wakes a task at a real time: a timer of tokio would follow a paused clock. Dropping it ends the thread.
+/// A thread that wakes a task at a point in real time. A tokio timer would follow a paused clock.
+/// Dropping the alarm ends the thread.
 struct Alarm {
     waker: Arc<Mutex<Option<Waker>>>,
     _running: mpsc::Sender<()>,
@@ -80,8 +83,8 @@ impl Alarm {
     }
 }
 
-/// Calls `look` repeatedly until it returns a value, for at most two minutes. It blocks the thread. Use it for child processes,
-/// threads and files.
+/// Calls `look` repeatedly until it returns a value, for at most two minutes. It blocks the thread.
+/// Use it for child processes, threads and files.
 ///
 /// ```
 /// use agentflow_testing::wait_until;
@@ -92,7 +95,7 @@ impl Alarm {
 /// ```
 ///
 /// # Panics
-/// After the limit, with `what` and the line of the caller.
+/// After the limit, with `what` and the location of the caller.
 #[track_caller]
 pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();

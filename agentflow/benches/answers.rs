@@ -1,8 +1,10 @@
-//! Bench: how long a person's answer takes from one process to a run that waits in another one, over an SQLite file: from the
-//! moment at which it is sent to the first line of the next step.
+//! Benchmark of answers across processes: one process sends a person's answer to a run that waits
+//! in another process, over an SQLite file. It measures the time from sending to the first line of
+//! the next step.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench answers`. `AGENTFLOW_ANSWERS` is how many are sent (default 200),
-//! one after another, each at another moment of the interval at which a waiting run looks for them.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench answers`. `AGENTFLOW_ANSWERS` sets the
+//! number of answers (default 200). They are sent one after another, at different moments of the
+//! interval at which a waiting run polls for answers.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,7 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use agentflow::prelude::*;
 use agentflow::store::{RunFilter, SqliteStore};
 
-/// More than the interval, and no part of it.
+/// Upper bound of the delay before an answer, in milliseconds. It is longer than the polling
+/// interval and not a multiple of it.
 const APART: u64 = 37;
 
 fn now() -> u64 {
@@ -41,7 +44,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Waits for one answer after another, and prints when each arrived.
+/// Waits for one answer after another, and prints the time at which each one arrived.
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn wait(file: &Path, count: u64) -> Result<()> {
     let runtime = Runtime::builder().store(SqliteStore::open(file).await?).build();
@@ -67,6 +70,7 @@ async fn send(count: u64) -> Result<()> {
                 None => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         };
+        // Spreads the answers over the polling interval.
         tokio::time::sleep(Duration::from_millis(number * 7 % APART)).await;
         let sent = now();
         runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.expect("it is taken");

@@ -1,8 +1,10 @@
-//! Bench: the compile time of a `#[workflow]` with 50 and 200 steps, beside the same body in a plain `async fn`.
+//! Benchmark of compile time: a `#[workflow]` with 50 and 200 steps compared with the same body as
+//! a plain `async fn`.
 //!
-//! `cargo bench --bench compile`. It writes a crate below the target folder, builds its dependencies once, and then
-//! takes turns: each round touches one program and runs `cargo check` or `cargo build`; the fastest round counts. It
-//! measures the wall time of the whole `cargo` call, so an idle machine matters.
+//! `cargo bench --bench compile`. It writes a crate into the target folder, builds its dependencies
+//! once, and then alternates: each round touches one program and runs `cargo check` or
+//! `cargo build`. The fastest round counts. It measures the wall time of the whole `cargo` call, so
+//! use an idle machine.
 
 #[path = "cases/generated_crate.rs"]
 mod generated_crate;
@@ -40,7 +42,7 @@ fn main() {
     }
 }
 
-/// Has cargo look at all programs, or at one after a change to it; gives the time it took.
+/// Runs cargo on all programs, or on one program after touching it. Returns the elapsed time.
 fn cargo(generated: &GeneratedCrate, command: &str, program: Option<&str>) -> Duration {
     let mut arguments = vec![command];
     if let Some(program) = program {
@@ -61,7 +63,7 @@ fn write_crate() -> GeneratedCrate {
     GeneratedCrate::new("compile-bench", "\n[profile.dev]\nincremental = false", programs)
 }
 
-/// A chain in which every third step also reads one from further back.
+/// Writes a chain of steps in which every third step also reads the output of a much earlier step.
 fn program(steps: usize, attribute: &str) -> String {
     let mut text = String::from(
         "#![allow(unused_imports)]\nuse agentflow::prelude::*;\n\n\

@@ -1,9 +1,10 @@
-//! Bench: documents beside Rust. How long a document of 1,000 calls takes to be read and checked; what one of its nodes costs
-//! beside nodes of a `Workflow` whose body is code: one that makes the same call and saves as much, and one that does almost
-//! nothing; what a condition in CEL costs.
+//! Benchmark of workflow documents compared with Rust code: the time to read and check a document
+//! of 1,000 calls, the cost of one of its nodes, and the cost of a condition in CEL. The node is
+//! compared with two nodes of a `Workflow` whose bodies are code. The first makes the same call and
+//! saves its output; the second does almost nothing.
 //!
-//! `cargo bench -p agentflow-sdk --features documents --bench documents`. The fastest of many short rounds counts, those that are
-//! compared in turns.
+//! `cargo bench -p agentflow-sdk --features documents --bench documents`. The fastest of many short
+//! rounds counts. Compared versions alternate.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -22,7 +23,8 @@ use agentflow::{Runtime, Workflow};
 const NODES: usize = 1_000;
 const ROUNDS: usize = 30;
 
-/// A tool that does almost nothing. It is made of a value, so its arguments are checked against its schema.
+/// Creates a tool that does almost nothing. It is dynamic, so its arguments are checked against its
+/// schema.
 fn dynamic(name: &str) -> FnTool {
     let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false});
     let definition = agentflow::tool::ToolDefinition::new(name, "Add one.", parameters);
@@ -40,7 +42,7 @@ struct Number {
     n: u64,
 }
 
-/// The same with a type.
+/// Creates the same tool with a typed argument.
 fn typed(name: &str) -> FnTool {
     let policy = agentflow::tool::ToolPolicy::default().effects(agentflow::tool::Effects::None);
     FnTool::new(name, "Add one.", |_, Number { n }| std::future::ready(plus_one(n))).policy(policy)
@@ -50,7 +52,7 @@ fn plus_one(n: u64) -> Result<u64, std::convert::Infallible> {
     Ok(n.wrapping_add(1))
 }
 
-/// A chain of calls as people write it.
+/// Writes a chain of calls in a typical style.
 fn document(id: &str, tool: &str) -> String {
     let mut text = format!("id: {id}\nnodes:\n");
     for node in 0..NODES {
@@ -72,8 +74,8 @@ fn chain() -> Workflow<(u64,), u64> {
     .expect("a chain")
 }
 
-/// The same chain of nodes whose code does what a document's node does: it calls the tool by its name with arguments that
-/// are JSON, reads the answer, and saves it in the state.
+/// Builds the same chain with nodes whose code does the work of a document's node: it calls the
+/// tool by name with JSON arguments, reads the answer, and saves it in the state.
 fn chain_of_calls() -> Workflow<(u64,), u64> {
     let registry = Arc::new({
         let mut registry = Registry::new();
@@ -98,7 +100,7 @@ fn chain_of_calls() -> Workflow<(u64,), u64> {
     .expect("a chain")
 }
 
-/// Microseconds of the fastest round.
+/// Returns the microseconds of the fastest round.
 async fn fastest(rounds: usize, mut work: impl AsyncFnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..rounds {
@@ -137,6 +139,7 @@ async fn main() {
     let (code, calls) = (chain(), chain_of_calls());
     let (mut of_code, mut of_calls, mut of_documents) = (f64::MAX, f64::MAX, [f64::MAX; 2]);
     for _ in 0..ROUNDS {
+        // The versions alternate, so that other load affects all of them.
         let run = async || assert_eq!(code.run(&runtime, 0).await.expect("a run"), NODES as u64);
         of_code = of_code.min(fastest(1, run).await);
         let run = async || assert_eq!(calls.run(&runtime, 0).await.expect("a run"), NODES as u64);

@@ -1,8 +1,10 @@
-//! Bench: workflows over `SqliteStore`. A chain of 1,000 steps beside the same commits by hand over rusqlite; 128
-//! concurrent runs beside one; resuming a run of 10,000 events, of a workflow and of an agent, beside reading them.
+//! Benchmark of workflows over `SqliteStore`: a chain of 1,000 steps compared with the same
+//! hand-written commits over rusqlite, 128 concurrent runs compared with one, and resuming a run of
+//! 10,000 events, of a workflow and of an agent, compared with reading the events.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench durable [-- chain many resume]`; Linux only, since it reads `/proc`. The two sides
-//! take turns, so that other load on the disk hits both; the median of the rounds counts.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench durable [-- chain many resume]`. Linux
+//! only, because it reads `/proc`. The two sides alternate, so that other load on the disk affects
+//! both. The median counts.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;
@@ -22,7 +24,7 @@ use rusqlite::{Connection, params};
 const STEPS: usize = 1_000;
 const RUNS: usize = 128;
 const LONG: usize = 5_000;
-/// Turns of five events each.
+/// Number of turns, with five events each.
 const LONG_TALK: usize = 2_000;
 const ROUNDS: usize = 5;
 
@@ -49,7 +51,8 @@ fn row(name: &str, floor: f64, ours: f64, target: &str) {
     println!("{name:<50} {floor:>12.1} {ours:>12.1} {:>7.2} {target:>8}", ours / floor);
 }
 
-/// One table, one transaction a step with the end of a step and the start of the next, as agentflow commits them.
+/// Measures a chain. The hand-written version has one table and one transaction per step, which
+/// contains the end of a step and the start of the next, as agentflow commits them.
 async fn durable_chain(folder: &Path) {
     let workflow = chain(STEPS);
     let by_hand = table_by_hand(&folder.join("by_hand.db"));
@@ -72,7 +75,7 @@ async fn durable_chain(folder: &Path) {
             }
         })
         .await;
-        // The first round made the texts.
+        // The first round only creates the texts for the hand-written version.
         if round > 0 {
             for (samples, value) in samples.iter_mut().zip([floor.0, ours.0, floor.1, ours.1]) {
                 samples.push(value / STEPS as f64);
@@ -84,8 +87,9 @@ async fn durable_chain(folder: &Path) {
     row(&format!("durable chain of {STEPS}, CPU, µs a step"), floor_cpu, our_cpu, "<= 1.3");
 }
 
-/// The rate of steps of one run, and of many at the same time; and what a step of the many costs beside its two rows, by
-/// hand in transactions of one step of each run.
+/// Measures the step rate of one run and of many concurrent runs. It also compares the CPU time of
+/// a step of the many runs with hand-written inserts of its two rows, in transactions with one step
+/// of each run.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 async fn concurrent(folder: &Path) {
     let runtime = Runtime::builder().store(SqliteStore::open(folder.join("many.db")).await.expect("it opens")).build();
@@ -127,7 +131,7 @@ async fn concurrent(folder: &Path) {
     row(&format!("{RUNS} durable runs at once, CPU, µs a step"), floor, ours, "<= 1.5");
 }
 
-/// The way by hand: one table, one row an event.
+/// Creates the hand-written table with one row per event.
 fn table_by_hand(file: &Path) -> Connection {
     let connection = Connection::open(file).expect("the file opens");
     connection
@@ -139,7 +143,7 @@ fn table_by_hand(file: &Path) -> Connection {
     connection
 }
 
-/// One transaction by hand.
+/// Inserts rows in one hand-written transaction.
 fn insert_by_hand<B: AsRef<str>>(table: &Connection, rows: impl Iterator<Item = (String, u64, B)>) {
     table.execute_batch("BEGIN IMMEDIATE").expect("a transaction begins");
     let mut insert = table.prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)").expect("SQL");
@@ -149,14 +153,14 @@ fn insert_by_hand<B: AsRef<str>>(table: &Connection, rows: impl Iterator<Item = 
     table.execute_batch("COMMIT").expect("it ends");
 }
 
-/// Resuming a workflow's run and an agent's, each with one step left to do.
+/// Measures resuming a run of a workflow and of an agent, each with one remaining step.
 async fn resuming(folder: &Path) {
     let memory = MemoryStore::new();
     let first = Runtime::builder().store(memory.clone()).build();
     let workflow = chain(LONG);
     let run = first.start(workflow.clone(), 1).await.expect("it starts");
     run.result().await.expect("it ends");
-    // All but the end of the last step and of the run.
+    // Without the end of the last step and the end of the run.
     let id = run.run_id().clone();
     resumed(folder, "run", &memory, &id, 2, async |runtime: &Runtime| {
         runtime.resume_as(&id, &workflow).await.expect("it is resumed").abandon();
@@ -167,14 +171,15 @@ async fn resuming(folder: &Path) {
     let run = agent.start("Add the numbers.").expect("it starts");
     run.result().await.expect("it ends");
     let id = run.run_id().clone();
-    // All but the last answer and the end.
+    // Without the last answer and the end of the run.
     resumed(folder, "agent's run", &memory, &id, 3, async |runtime: &Runtime| {
         agent.clone().runtime(runtime).resume(&id).await.expect("it is resumed").abandon();
     })
     .await;
 }
 
-/// Resuming a run without its last events, beside reading them; without a snapshot and with one.
+/// Measures resuming a run without its last events, with and without a snapshot, compared with
+/// reading the events.
 async fn resumed(
     folder: &Path,
     what: &str,
@@ -187,13 +192,14 @@ async fn resumed(
     events.truncate(events.len() - without);
     let snapshot = memory.snapshot(id).await.expect("it is read").expect("there is one");
     let mut samples = [const { Vec::new() }; 4];
-    // A writer thread that ends takes its CPU time with it, so the stores stay open.
+    // The CPU time of a writer thread is lost when the thread ends, so the stores stay open.
     let mut stores = Vec::new();
     for round in 0..ROUNDS * 2 {
         let store = SqliteStore::open(folder.join(format!("{what} {round}.db"))).await.expect("it opens");
         let runtime = Runtime::builder().store(store.clone()).build();
         let epoch = store.create(id, events.clone()).await.expect("it is new");
         store.put_definition(&events[0].kind_definition(), "{}".to_owned()).await.expect("it is kept");
+        // The first half of the rounds has no snapshot, the second half has one.
         let with_snapshot = round >= ROUNDS;
         if with_snapshot {
             store.put_snapshot(id, epoch, snapshot.clone()).await.expect("it is kept");
@@ -213,7 +219,7 @@ async fn resumed(
     row(&format!("the same from a snapshot of {kept}, {after} after it"), reading_again, from_snapshot, "3 ms");
 }
 
-/// The definition that a run began with.
+/// Returns the definition with which a run started.
 trait KindDefinition {
     fn kind_definition(&self) -> String;
 }

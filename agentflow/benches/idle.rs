@@ -1,11 +1,13 @@
-//! Bench: durable runs that wait. The cost of 1,000 and 10,000 of them while nobody answers, of `Runtime::recover` over
-//! them in a new process, and of a durable start by the size of the workflow.
+//! Benchmark of durable runs that wait: the cost of 1,000 and 10,000 waiting runs, of
+//! `Runtime::recover` for them in a new process, and of starting durable workflows of different
+//! sizes.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench idle`; Linux only, since it reads `/proc`. Each measurement
-//! has a process of its own. `AGENTFLOW_IDLE_RUNS` is the number of waiting runs (default `1000,10000`),
-//! `AGENTFLOW_IDLE_SECONDS` the time they are watched (default 5), `AGENTFLOW_IDLE_NODES` the number of nodes of the
-//! workflows that are started (default `10,1000,10000`). The floor of `recover` is reading the journals of the same
-//! runs; the floor of a start is `Store::create` with the same first events.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench idle`. Linux only, because it reads
+//! `/proc`. Each measurement runs in a separate process. `AGENTFLOW_IDLE_RUNS` sets the number of
+//! waiting runs (default `1000,10000`), `AGENTFLOW_IDLE_SECONDS` the duration of the measurement
+//! (default 5), and `AGENTFLOW_IDLE_NODES` the number of nodes of the started workflows (default
+//! `10,1000,10000`). The baseline of `recover` is reading the journals of the same runs. The
+//! baseline of a start is `Store::create` with the same first events.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 #[path = "cases/mod.rs"]
@@ -25,7 +27,7 @@ use agentflow::{Approval, RunId, Runtime, Workflow};
 use cases::workflow::chain;
 use measure::{measured, median};
 
-/// The clock ticks in a second that `/proc` counts processor time in; Linux fixes it for programs at 100.
+/// Clock ticks per second for processor time in `/proc`. Linux always reports 100 to programs.
 const TICKS: f64 = 100.0;
 const STARTS: usize = 9;
 
@@ -54,7 +56,7 @@ fn all() {
     }
 }
 
-/// One measurement in a process of its own, which prints its rows itself.
+/// Runs one measurement in a separate process, which prints its rows.
 fn process(what: &str, size: usize, file: &Path) {
     let program = std::env::current_exe().expect("this program has a path");
     let status = Command::new(program).args(["--inside", what, &size.to_string()]).arg(file).status();
@@ -64,7 +66,7 @@ fn process(what: &str, size: usize, file: &Path) {
 fn inside(work: impl Future<Output = ()>) {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     tokio.expect("a runtime").block_on(work);
-    // Runs that wait are left as they are, and nobody waits for the threads that they read with.
+    // Exits without waiting for the waiting runs and the reader threads of the store.
     std::process::exit(0);
 }
 
@@ -73,7 +75,7 @@ fn row(name: &str, value: impl std::fmt::Display) {
     println!("  {name:<48} {value:>12}");
 }
 
-/// Starts the runs, and looks at them when all of them ask.
+/// Starts the runs, and measures them when all of them wait for an answer.
 async fn wait(runs: usize, file: &Path) {
     let runtime = runtime(file).await;
     let before = resident();
@@ -82,12 +84,13 @@ async fn wait(runs: usize, file: &Path) {
         let id = RunId::new(format!("run-{at}"));
         handles.push(runtime.start(asking(), at as u64).run_id(id).await.expect("it starts"));
     }
+    // Memory is measured when all runs have reached their question.
     all_ask(&runtime, runs).await;
     row("RSS, bytes a run", (resident().saturating_sub(before)) / runs);
     idle("started here").await;
 }
 
-/// Resumes what the process before has left.
+/// Resumes the runs of the previous process.
 async fn recover(runs: usize, file: &Path) {
     let store = SqliteStore::open(file).await.expect("it opens");
     let (began, cpu) = (Instant::now(), processor_time());
@@ -111,9 +114,9 @@ async fn recover(runs: usize, file: &Path) {
     idle("recovered").await;
 }
 
-/// What the process does while nothing happens.
+/// Measures the process while nothing happens.
 async fn idle(how: &str) {
-    // What the last run's start has set going is over.
+    // The work that the last start triggered has then finished.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let seconds = numbers("AGENTFLOW_IDLE_SECONDS", "5")[0];
     let (began, cpu) = (Instant::now(), processor_time());
@@ -125,7 +128,7 @@ async fn idle(how: &str) {
     row(&format!("idle, {how}: RSS, MB"), format!("{:.1}", resident() as f64 / 1e6));
 }
 
-/// A durable start, beside keeping the same first events.
+/// Measures a durable start, compared with storing the same first events.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 async fn start(nodes: usize, file: &Path) {
     let workflow = chain(nodes);
@@ -144,7 +147,7 @@ async fn start(nodes: usize, file: &Path) {
         let id = RunId::new(format!("floor-{at}"));
         first[0].run_id = id.clone();
         let floor = measured(store.create(&id, first)).await;
-        // The first start keeps the definition, which the others find there.
+        // The first start also stores the definition, so it is reported separately.
         if at == 0 {
             println!("  {:<48} {:>12} {:>12.0}", format!("the first of {nodes} nodes"), "", ours.1);
         } else {
@@ -165,7 +168,7 @@ async fn runtime(file: &Path) -> Runtime {
     Runtime::builder().store(store).workflow(&asking()).build()
 }
 
-/// A step, then a question.
+/// Builds a workflow with a step and a question.
 fn asking() -> Workflow<(u64,), u64> {
     let built = Workflow::build("asking", ["n"], |b, (n,)| {
         let next = b.node("next", (n,), |_cx, (n,)| async move { Ok::<_, String>(n + 1) });
@@ -186,16 +189,16 @@ async fn all_ask(runtime: &Runtime, runs: usize) {
     }
 }
 
-/// Seconds that this process was on a processor, with its threads that have ended.
+/// Returns the processor time of this process in seconds, including threads that have ended.
 fn processor_time() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("the kernel tells about this process");
-    // The name of the program may hold anything; after it the fields are numbers.
+    // The name of the program may contain any character; after it, all fields are numbers.
     let (_, fields) = stat.rsplit_once(") ").expect("the name is in brackets");
     let ticks = |at: usize| -> f64 { fields.split(' ').nth(at).and_then(|text| text.parse().ok()).expect("a number") };
     (ticks(11) + ticks(12)) / TICKS
 }
 
-/// Bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");

@@ -1,8 +1,9 @@
-//! Bench: counts the instructions of every case, which other load on the machine does not change.
+//! Benchmark that counts the instructions of every case. Other load on the machine does not affect
+//! the count.
 //!
-//! `cargo bench --bench instructions [-- WORDS OF A NAME]` needs valgrind. The program calls itself under `valgrind
-//! --tool=callgrind`, which counts within [`counted`] alone: neither how the program starts nor what a first call makes
-//! for all later ones is in a figure. Only the instructions of the thread that calls are counted; a server on another
+//! `cargo bench --bench instructions [-- PART OF A NAME]`. It needs valgrind. The program runs
+//! itself under `valgrind --tool=callgrind` and counts only inside of [`counted`], so startup and
+//! one-time initialization are excluded. Only the calling thread is counted; a server on another
 //! thread is not.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
@@ -13,10 +14,10 @@ use std::process::Command;
 
 use cases::{Case, Work};
 
-/// So many calls are made before those that are counted.
+/// Number of warm-up calls before the counted calls.
 const WARM: u64 = 2;
 
-/// The function that callgrind counts in.
+/// The function in which callgrind counts.
 const COUNTED: &str = "instructions::counted";
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -42,14 +43,14 @@ fn main() {
 fn work(name: &str, side: &str, calls: u64) {
     let case = cases::all().into_iter().find(|case| case.name == name).expect("the name of a case");
     let mut work = if side == "floor" { case.floor } else { case.ours };
-    // What the first calls make stays.
+    // The first calls initialize caches, which later calls reuse.
     for _ in 0..WARM {
         black_box(work());
     }
     counted(&mut work, calls);
 }
 
-/// Calls so often; callgrind counts what happens here.
+/// Makes the counted calls.
 #[inline(never)]
 fn counted(work: &mut Work, calls: u64) {
     for _ in 0..calls {
@@ -57,13 +58,13 @@ fn counted(work: &mut Work, calls: u64) {
     }
 }
 
-/// Instructions for one unit of work.
+/// Returns the number of instructions per unit of work.
 fn instructions(case: &Case, side: &str) -> f64 {
     let calls = (1000 / u64::from(case.units)).max(1);
     collected(&case.name, side, calls) as f64 / (calls * u64::from(case.units)) as f64
 }
 
-/// What callgrind counts of so many calls.
+/// Returns the number of instructions that callgrind counted for `calls` calls.
 fn collected(name: &str, side: &str, calls: u64) -> u64 {
     let program = std::env::current_exe().expect("this program has a path");
     let output = Command::new("valgrind")

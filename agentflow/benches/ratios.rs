@@ -1,7 +1,8 @@
-//! Bench: times every case in pairs (by hand, by agentflow, by hand, ..) in short turns, so that other load on the
-//! machine hits both. Prints the times for one unit of work, their ratio and the target.
+//! Benchmark that measures each case in pairs of short rounds (hand-written, agentflow,
+//! hand-written, ..), so that other load on the machine affects both. It prints the time per unit
+//! of work, the ratio and the target.
 //!
-//! `cargo bench --bench ratios [-- WORDS OF A NAME]`
+//! `cargo bench --bench ratios [-- PART OF A NAME]`
 
 mod cases;
 
@@ -12,7 +13,7 @@ use cases::{Case, Work};
 
 const ROUNDS: usize = 501;
 const ROUND: Duration = Duration::from_micros(300);
-/// A case whose rounds are longer has fewer of them.
+/// Time limit of a case. Cases with long rounds have fewer rounds.
 const CASE: Duration = Duration::from_secs(6);
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -30,8 +31,8 @@ fn main() {
     }
 }
 
-/// Nanoseconds for one unit by hand and by agentflow, and their ratio: of each the fastest round, since whatever else
-/// the machine does only ever adds to a time.
+/// Returns the nanoseconds per unit for the hand-written version and for agentflow, and their
+/// ratio. The fastest round of each counts, because other load only increases a time.
 fn measure(case: &mut Case) -> (f64, f64, f64) {
     let floor_calls = calls_in_a_round(&mut case.floor);
     let our_calls = calls_in_a_round(&mut case.ours);
@@ -50,13 +51,14 @@ fn measure(case: &mut Case) -> (f64, f64, f64) {
 
 fn calls_in_a_round(work: &mut Work) -> u32 {
     let mut calls = 1;
+    // Doubles the calls until a round is long enough for the clock.
     while time(work, calls) * f64::from(calls) < ROUND.as_nanos() as f64 {
         calls *= 2;
     }
     calls
 }
 
-/// Nanoseconds for one call.
+/// Returns the nanoseconds of one call.
 fn time(work: &mut Work, calls: u32) -> f64 {
     let began = Instant::now();
     for _ in 0..calls {

@@ -1,7 +1,9 @@
-//! Bench: 10,000 concurrent runs of three steps each over a model that takes 10 ms. Wall time, CPU time, peak memory.
+//! Benchmark of 10,000 concurrent runs of three steps each, with a model that takes 10 ms: wall
+//! time, CPU time and peak memory.
 //!
-//! `cargo bench --bench runs`; Linux only, since it reads `/proc`. Every measurement has a process of its own and so a
-//! peak of its own; floor and agentflow take turns. It uses one thread, so that it compares work and not scheduling.
+//! `cargo bench --bench runs`. Linux only, because it reads `/proc`. Each measurement runs in a
+//! separate process to get its own memory peak. The hand-written version and agentflow alternate.
+//! One thread is used, so that the comparison does not include scheduling.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;
@@ -19,7 +21,7 @@ const STEPS: usize = 3;
 const LATENCY: Duration = Duration::from_millis(10);
 const ROUNDS: usize = 7;
 
-/// A model that takes its time.
+/// A model with latency.
 struct Slow(step::Script);
 
 impl Model for Slow {
@@ -44,7 +46,7 @@ fn main() {
     }
 }
 
-/// What one process measured.
+/// The results of one process.
 #[derive(Clone, Copy)]
 struct Measured {
     wall_ms: f64,
@@ -75,7 +77,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// One measurement in a process of its own.
+/// Runs one measurement in a separate process.
 fn measured(side: &str) -> Measured {
     let program = std::env::current_exe().expect("this program has a path");
     let output = Command::new(program).args(["--inside", side]).output().expect("this program starts again");
@@ -105,6 +107,7 @@ fn inside(side: &str) {
             async move { agent.run("Add the numbers.").await.expect("the run has an answer").conversation().len() }
         })
     };
+    // Only differences are reported, so the setup above is excluded.
     let (memory, cpu, began) = (peak_bytes(), cpu_time(), Instant::now());
     tokio.block_on(async {
         let tasks: Vec<_> = (0..RUNS).map(|_| if side == "floor" { by_hand() } else { by_agentflow() }).collect();
@@ -116,14 +119,14 @@ fn inside(side: &str) {
     println!("{} {} {}", wall.as_secs_f64() * 1e3, cpu.as_secs_f64() * 1e3, memory as f64 / f64::from(RUNS));
 }
 
-/// The most memory that this process ever had.
+/// Returns the peak memory of this process in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the peak is told");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("the peak is a number") * 1024
 }
 
-/// The time that this thread was on a processor.
+/// Returns the processor time of this thread.
 fn cpu_time() -> Duration {
     let times = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel tells about this thread");
     let first = times.split_whitespace().next().expect("the time is told");

@@ -1,8 +1,9 @@
-//! Bench: chats that last. What a turn costs in a session of 1,000 turns beside one in a session of 10, with the default
-//! window; and what 10,000 sessions cost in memory that nobody talks to.
+//! Benchmark of long conversations: the cost of a turn in a session of 1,000 turns compared with a
+//! session of 10, with the default window, and the memory of 10,000 idle sessions.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench sessions`; Linux only, since it reads `/proc`. The model answers at
-//! once, the store is an SQLite file. Both sessions are continued in turns, so that what else the machine does falls on both.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench sessions`. Linux only, because it reads
+//! `/proc`. The model answers immediately, and the store is an SQLite file. The two sessions
+//! alternate, so that other load on the machine affects both.
 
 #[path = "cases/measure.rs"]
 mod measure;
@@ -18,11 +19,11 @@ use measure::{measured, median};
 
 const SHORT: usize = 10;
 const LONG: usize = 1_000;
-/// How many turns of each are measured.
+/// Number of measured turns of each session.
 const MEASURED: usize = 200;
 const SESSIONS: usize = 10_000;
 
-/// Answers with two hundred bytes.
+/// A model that answers with about 200 bytes.
 struct Answers {
     info: ModelInfo,
     answer: Arc<Message>,
@@ -63,6 +64,7 @@ async fn main() {
     let (mut short, mut long) = (Costs::default(), Costs::default());
     for round in 0..MEASURED {
         let session = format!("short {}", round / SHORT);
+        // A session that gets longer than twice its size is no longer short, so a new one starts.
         if round % SHORT == 0 {
             for number in 0..SHORT {
                 turn(&agent, &session, number).await;
@@ -114,7 +116,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The bytes that this process has read and written with system calls.
+/// Returns the bytes that this process has read and written with system calls.
 fn transferred() -> (f64, f64) {
     let io = std::fs::read_to_string("/proc/self/io").expect("the kernel tells about this process");
     let of = |name: &str| {

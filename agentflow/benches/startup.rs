@@ -1,8 +1,9 @@
-//! Bench: how long a program with 1,000 `#[tool]` functions takes to know them: the registry, a runtime that looks one
-//! up, and the schemas of all.
+//! Benchmark of startup: the time until a program with 1,000 `#[tool]` functions has built the
+//! registry, looked up a tool in a runtime, and built the schemas of all tools.
 //!
-//! `cargo bench -p agentflow-sdk --bench startup`. It writes a crate below the target folder and builds it once. What is
-//! made is made once in a process, so each round is a process of its own; the fastest of them counts.
+//! `cargo bench -p agentflow-sdk --bench startup`. It writes a crate into the target folder and
+//! builds it once. The work happens once per process, so each round is a separate process. The
+//! fastest round counts.
 
 #[path = "cases/generated_crate.rs"]
 mod generated_crate;
@@ -12,7 +13,7 @@ use std::fmt::Write as _;
 use generated_crate::GeneratedCrate;
 
 const TOOLS: usize = 1_000;
-/// The tools themselves are built quickly: what is timed is in the library.
+/// The tools are compiled with few optimizations to save time: the measured code is in the library.
 const MORE: &str = "tokio = { version = \"1\", features = [\"macros\", \"rt\"] }\n\n[profile.release]\nopt-level = 1\n\n\
                     [profile.release.package.\"*\"]\nopt-level = 3";
 const ROUNDS: usize = 20;
@@ -38,7 +39,7 @@ fn main() {
     }
 }
 
-/// Tools with three parameters of different types, and what is timed.
+/// Writes tools with three parameters of different types, and the measured code.
 fn program() -> String {
     let mut text = String::from("use std::time::Instant;\n\nuse agentflow::Registry;\nuse agentflow::prelude::*;\n\n");
     for tool in 0..TOOLS {

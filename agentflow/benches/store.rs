@@ -1,8 +1,9 @@
-//! Bench: durable appends through `SqliteStore` beside the same appends by hand over rusqlite, with the same syncs; 128
-//! concurrent runs beside one; reading a long run.
+//! Benchmark of durable appends: `SqliteStore` compared with the same hand-written appends over
+//! rusqlite with the same syncs, 128 concurrent runs compared with one, and reading a long run.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench store`; Linux only, since it reads `/proc`. The two sides
-//! take turns in short blocks, so that other load on the disk hits both; the median of the blocks counts.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench store`. Linux only, because it reads
+//! `/proc`. The two sides alternate in short blocks, so that other load on the disk affects both.
+//! The median of the blocks counts.
 
 #[path = "cases/measure.rs"]
 mod measure;
@@ -58,7 +59,7 @@ fn started(run: &RunId) -> Event {
     serde_json::from_str(&event.to_string()).expect("the event has the form of events")
 }
 
-/// The way by hand: one table, one row an event, one transaction a row.
+/// Creates the hand-written table: one row per event, and one transaction per row.
 fn by_hand(file: &Path, synchronous: &str) -> Connection {
     let connection = Connection::open(file).expect("the file opens");
     connection
@@ -78,7 +79,8 @@ fn insert(connection: &Connection, run: &RunId, event: &Event) {
         .expect("the event is written");
 }
 
-/// Microseconds of one append by hand and by agentflow: wall and CPU.
+/// Returns the microseconds per append of the hand-written version and of agentflow: wall and CPU
+/// time.
 async fn chain(file: &Path, synchronous: Synchronous, pragma: &str) -> [[f64; 2]; 2] {
     let run = RunId::new("0b9a3e0c-6d0f-4b2e-9a55-d3f6c2a1b7e4");
     let floor = by_hand(&file.with_extension("floor"), pragma);
@@ -101,14 +103,15 @@ async fn chain(file: &Path, synchronous: Synchronous, pragma: &str) -> [[f64; 2]
             samples.push(value / BLOCK as f64);
         }
     }
-    // The kernel counts a thread's time in ticks that are longer than a block: only the mean of CPU says something.
+    // The kernel counts a thread's time in ticks that are longer than a block, so only the mean of
+    // the CPU time is meaningful.
     let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let [floor_cpu, our_cpu] = [&samples[2], &samples[3]].map(mean);
     let [floor_wall, our_wall, ..] = samples.map(median);
     [[floor_wall, our_wall], [floor_cpu, our_cpu]]
 }
 
-/// The rate of steps of one run, and of many at the same time.
+/// Measures the step rate of one run and of many concurrent runs.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 async fn concurrent(file: &Path) {
     let store = SqliteStore::open(file).await.expect("the store opens");
@@ -139,7 +142,8 @@ async fn concurrent(file: &Path) {
     println!("{name:<50} {one:>12.0} {many:>12.0} {:>7.2} {:>8}", many / one, ">= 8");
 }
 
-/// Reading a long run beside reading the same texts by hand and decoding them, in milliseconds; bytes on the disk.
+/// Measures reading a long run, compared with hand-written code that reads and decodes the same
+/// texts, in milliseconds, and the size on the disk.
 async fn reading(file: &Path) {
     let run = RunId::new("0b9a3e0c-6d0f-4b2e-9a55-d3f6c2a1b7e4");
     let store = SqliteStore::open(file).await.expect("the store opens");

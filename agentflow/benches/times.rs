@@ -1,6 +1,7 @@
-//! Bench: every case under divan, with the spread of its times and the allocations and bytes of each.
+//! Benchmark that runs every case with divan and shows the spread of times, allocations and bytes.
 //!
-//! `cargo bench --bench times [-- WORDS OF A NAME]`; the numbers are for a whole run, not for one step of it.
+//! `cargo bench --bench times [-- PART OF A NAME]`. The numbers are for a whole run, not for one
+//! step.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;

@@ -1,38 +1,53 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[doc(hidden)]
-pub use agentflow_core::__private;
 #[cfg(feature = "a2a")]
 #[doc(inline)]
-pub use agentflow_core::a2a;
+pub use agentflow_a2a::a2a;
 #[cfg(feature = "a2a-server")]
 #[doc(inline)]
-pub use agentflow_core::a2a_server;
+pub use agentflow_a2a::a2a_server;
 #[cfg(feature = "cli")]
 #[doc(inline)]
-pub use agentflow_core::cli;
+pub use agentflow_cli as cli;
+#[doc(hidden)]
+pub use agentflow_core::__private;
 #[cfg(feature = "documents")]
 #[doc(inline)]
 pub use agentflow_core::document;
-#[cfg(feature = "mcp")]
-#[doc(inline)]
-pub use agentflow_core::mcp;
-#[cfg(feature = "mcp-server")]
-#[doc(inline)]
-pub use agentflow_core::mcp_server;
 #[cfg(feature = "dynamic")]
 #[doc(inline)]
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
     agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, path,
-    resource, run, runtime, schema, session, state, telemetry, template, time, tool, tools, value, workflow,
+    resource, run, schema, session, state, telemetry, template, time, tool, value, workflow,
 };
-/// Chat models: the [`Model`] trait, its requests and its answers, and the adapters for the wire formats of providers, each behind
-/// its own cargo feature.
+#[cfg(feature = "mcp")]
+#[doc(inline)]
+pub use agentflow_mcp::mcp;
+#[cfg(feature = "mcp-server")]
+#[doc(inline)]
+pub use agentflow_mcp::mcp_server;
+#[doc(inline)]
+#[doc(alias = "BuiltinTool")]
+pub use agentflow_tools as tools;
+pub mod runtime {
+    //! The runtime: starts runs, finds them by id, and holds what they share. [`RuntimeConfig`]
+    //! configures it from a file and from environment variables.
+
+    #[doc(inline)]
+    pub use agentflow_config::{
+        A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigureRuntime, HttpRequestSettings,
+        McpServerSettings, ProviderSettings, RuntimeConfig, StorageSettings, ToolSettings,
+    };
+    #[doc(inline)]
+    pub use agentflow_core::runtime::*;
+}
+/// Chat models: the [`Model`] trait, its requests and answers, and the adapters for the wire
+/// formats of providers, each behind a cargo feature.
 ///
-/// Streaming is the primitive; [`Model::call`] is a stream that is read to its end.
+/// Streaming is the primitive: [`Model::call`] reads a stream to its end.
 pub mod model {
     #[doc(inline)]
     pub use agentflow_core::model::*;
@@ -54,6 +69,8 @@ pub mod model {
 }
 // The forms of a workflow.
 pub use agentflow_core::{fallback, gate, map, race, repeat, timeout};
+// The macro; the module of the same name is `agentflow_tools`.
+pub use agentflow_core::tools;
 #[cfg(feature = "views")]
 #[doc(inline)]
 pub use agentflow_views as views;
@@ -67,7 +84,7 @@ pub mod limits {}
 #[doc = include_str!("docs/operation.md")]
 pub mod operation {}
 pub mod memory {
-    //! Long-term memory: what agents remember of a user from one run, and from one session, to another.
+    //! Long-term memory: facts about a user that agents remember across runs and sessions.
     #![doc = ""]
     #![doc = include_str!("docs/memory.md")]
 
@@ -80,10 +97,11 @@ pub mod memory {
 #[doc = include_str!("docs/overview.md")]
 pub mod overview {}
 pub mod store {
-    //! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
+    //! Durable storage of runs: the [`Store`] trait, its data types, and two implementations (in
+    //! memory and SQLite).
     //!
-    //! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events
-    //! that a run's status follows from ([`RunRecord::apply`]).
+    //! A store keeps the events of a run in order and fences off old writers by an epoch. It
+    //! interprets only the few events that determine a run's status ([`RunRecord::apply`]).
 
     #[doc(inline)]
     pub use agentflow_core::store::*;
@@ -115,15 +133,19 @@ pub use agentflow_core::{
     Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
 };
 
-/// What most programs need: `use agentflow::prelude::*;`.
+/// The imports that most programs need: `use agentflow::prelude::*;`.
 ///
-/// Its [`Result`] is `Result<T, E = agentflow::Error>`, so `Result<T>` fails with an [`Error`], and
-/// `Result<T, E>` is the standard one. The forms of a workflow, such as `gate!` and `map!`, are not here: `#[workflow]`
-/// reads them itself, so they need no import, and names such as `map` and `timeout` stay free for your own macros.
+/// Its [`Result`] is `Result<T, E = agentflow::Error>`: `Result<T>` fails with an [`Error`], and
+/// `Result<T, E>` is the standard type. The forms of a workflow, such as `gate!` and `map!`, are
+/// not included. They need no import, because `#[workflow]` reads them, and names such as `map` and
+/// `timeout` stay free for your own macros.
 pub mod prelude {
-    // The attributes alone: the modules of the same names stay out.
+    // Only the attribute macros: the modules with the same names are not included.
     pub use agentflow_macros::{agent, tool, workflow};
 
+    #[cfg(feature = "a2a-client")]
+    pub use crate::a2a::A2aRuntime;
+    pub use crate::runtime::ConfigureRuntime;
     pub use crate::state::StateKey;
     pub use crate::{Agent, Approval, Context, Hooks, Inject, Message, Model, Result, Runtime, tools};
 }

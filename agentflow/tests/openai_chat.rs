@@ -1,4 +1,5 @@
-//! The Chat Completions adapter over real sockets: time-outs, retries, broken connections, recorded traffic.
+//! Tests the Chat Completions adapter over real sockets: time-outs, retries, broken connections,
+//! recorded traffic.
 #![cfg(feature = "openai-chat")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
@@ -34,7 +35,7 @@ fn model(server: &Server, http: HttpSettings) -> OpenAiChat {
         .expect("usable")
 }
 
-/// Everything that a call hands on, and how it ends.
+/// Returns all events of a call, and its result.
 async fn read(model: &OpenAiChat, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
@@ -122,14 +123,14 @@ async fn retries_end() {
     assert_eq!((error.kind(), error.status()), (ModelErrorKind::Overloaded, Some(503)));
     assert_eq!(server.received().len(), 3);
 
-    // A wait that is too long is told, not waited for.
+    // A wait that is too long is reported instead of awaited.
     let server = Server::start(vec![busy("retry-after: 900\r\nx-request-id: req_9\r\n"); 5]).await;
     let (_, ended) = read(&model(&server, settings()), streamed()).await;
     let error = ended.expect_err("busy for long");
     assert_eq!((error.retry_after(), error.request_id()), (Some(Duration::from_secs(900)), Some("req_9")));
     assert_eq!(server.received().len(), 1);
 
-    // The server knows best.
+    // The header of the server overrides the status code.
     let server = Server::start(vec![busy("x-should-retry: false\r\n"); 5]).await;
     let (_, ended) = read(&model(&server, settings()), streamed()).await;
     assert!(!ended.expect_err("not again").is_retryable());
@@ -248,7 +249,8 @@ async fn every_wait_has_its_limit() {
     }
 }
 
-/// A test owns the time: five minutes of silence pass at once.
+/// The time limits follow tokio's clock: with a paused clock, five minutes of silence take no real
+/// time.
 #[tokio::test]
 async fn the_limits_follow_a_paused_clock() {
     let server = Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
@@ -290,7 +292,7 @@ async fn no_connection_is_a_transport_error_that_names_the_host() {
     assert!(!shown.contains("pass-word") && !shown.contains("in-query"), "{shown}");
 }
 
-/// A listener whose queue is full answers no further connection.
+/// A listener with a full queue accepts no further connection.
 #[tokio::test]
 async fn a_connection_that_is_not_opened_in_time_is_a_connect_timeout() {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
@@ -319,7 +321,7 @@ async fn a_connection_that_is_not_opened_in_time_is_a_connect_timeout() {
 #[tokio::test]
 async fn the_answer_says_how_it_is_read() {
     let whole = r#"{"id":"a","model":"m-1","choices":[{"message":{"content":"Hello"},"finish_reason":"stop"}]}"#;
-    // A document for a stream, a stream for a document.
+    // A document for a streaming request, and a stream for a request without streaming.
     let server = Server::start(vec![vec![Act::Write(response(200, "application/json", whole))], good()]).await;
     let model = model(&server, settings());
     let (events, ended) = read(&model, streamed()).await;
@@ -370,7 +372,8 @@ async fn without_a_key_another_server_is_called_without_one() {
     assert!(error.message().contains("OPENAI_API_KEY"), "{error}");
 }
 
-/// The recorded answers, each split in several ways, against what the official client made of them.
+/// Compares the recorded answers, each split in several ways, with the results of the official
+/// client.
 #[tokio::test]
 async fn recorded_answers_are_read_as_the_official_client_reads_them() {
     let root = std::env::var_os("AGENTFLOW_WIRE_CASES")
@@ -430,7 +433,7 @@ async fn check_case(case: &std::path::Path, name: &str) -> usize {
                     }
                 }
             }
-            // A list as content is too much for the official client; the answer is still one.
+            // The official client fails on a list as content; the answer is still valid.
             if want["sdk_error"] == "builtins.RuntimeError" {
                 break;
             }
@@ -471,7 +474,7 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
     });
     assert_eq!(got, want["usage"], "{what}");
     assert!(usage.raw.is_some(), "{what}");
-    // The pieces are the whole.
+    // The pieces make up the whole text.
     let said: String = events
         .iter()
         .filter_map(|event| if let ModelEvent::Text(text) = event { Some(&**text) } else { None })

@@ -1,6 +1,7 @@
-//! The Responses adapter over real sockets: what is sent, how an answer ends, recorded traffic.
+//! Tests the Responses adapter over real sockets: requests, ends of answers, recorded traffic.
 //!
-//! The tests of the Chat adapter cover time-outs, retries and broken connections, since the adapters share that code.
+//! The tests of the Chat adapter cover time-outs, retries and broken connections, because the
+//! adapters share that code.
 #![cfg(feature = "openai-responses")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
@@ -33,7 +34,7 @@ fn model(server: &Server) -> OpenAiResponses {
         .expect("usable")
 }
 
-/// Everything that a call hands on, and how it ends.
+/// Returns all events of a call, and its result.
 async fn read(model: &OpenAiResponses, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
@@ -129,7 +130,7 @@ async fn reasoning_goes_back_unchanged_and_in_place() {
     let model = model(&server);
     let mut conversation = Conversation::from("hi");
     let first = read(&model, ModelRequest::new(conversation.clone())).await.1.expect("an answer");
-    // What is kept is kept as JSON.
+    // Messages are stored as JSON.
     let kept: Message =
         serde_json::from_value(serde_json::to_value(&*first.message).expect("JSON")).expect("a message");
     conversation.push(kept);
@@ -155,7 +156,8 @@ async fn a_shape_that_cannot_be_asked_for_is_known_before_the_call() {
     assert!(of(map, true).expect_err("a map").contains("`a`"));
 }
 
-/// The recorded answers, each split in several ways, against what the official client made of them.
+/// Compares the recorded answers, each split in several ways, with the results of the official
+/// client.
 #[tokio::test]
 async fn recorded_answers_are_read_as_the_official_client_reads_them() {
     let root = std::env::var_os("AGENTFLOW_WIRE_CASES")
@@ -192,10 +194,11 @@ async fn check_case(case: &Path, name: &str) -> usize {
             let mut script = vec![Act::Write(recorded_head(head))];
             script.extend(bytes.chunks(size).map(|piece| Act::Chunk(piece.to_vec())));
             script.push(Act::End);
-            // An error of which nothing was handed on is retried.
+            // An error before the first event is retried.
             let server = Server::start(vec![script; 6]).await;
             let model = model(&server);
-            // How an answer is read is said by the answer, so one way of asking is enough for its splits.
+            // The content type of the answer determines how it is read, so the splits are tested
+            // with streaming requests only.
             let asked = if size == usize::MAX { &[true, false][..] } else { &[true][..] };
             for &stream in asked {
                 let request = if stream { streamed() } else { ModelRequest::new("hi") };
@@ -249,10 +252,10 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
     let said = |read: fn(&ModelEvent) -> &str| events.iter().map(read).collect::<String>();
     let text = said(|event| if let ModelEvent::Text(text) = event { text } else { "" });
     let reasoning = said(|event| if let ModelEvent::Reasoning(text) = event { text } else { "" });
-    // The pieces are the whole.
+    // The pieces make up the whole text.
     assert!(events.is_empty() || text == response.text(), "{what}");
     assert!(events.is_empty() || reasoning == response.message.reasoning(), "{what}");
-    // Its last event has no output; the official client then has no answer.
+    // The last event of this case has no output, so the official client returns no answer.
     if name == "resp-reasoning-completed-empty-stream" {
         assert!(response.text().starts_with("The sky looks blue"), "{what}: {}", response.text());
         assert_eq!(response.stop_reason.as_str(), "stop", "{what}");

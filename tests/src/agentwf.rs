@@ -1,4 +1,5 @@
-//! Runs the command line as a user does: a process with arguments, an environment and a deadline.
+//! Runs the `agentwf` command line as a user does: as a process with arguments, an environment and
+//! a deadline.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use agentflow_testing::wait_until;
 use serde_json::Value;
 
-/// One run of the command line.
+/// An invocation of the command line.
 #[derive(Debug)]
 pub struct Agentwf {
     command: Command,
@@ -30,7 +31,8 @@ pub struct Ended {
 }
 
 impl Agentwf {
-    /// The program at `path`, with a key that no server knows and without the caller's keys, proxies and addresses.
+    /// Creates an invocation of the program at `path`. The environment contains a fake API key and
+    /// none of the caller's keys, proxies and addresses.
     pub fn new(path: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(path);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
@@ -58,14 +60,14 @@ impl Agentwf {
         self
     }
 
-    /// The longest it may take; a minute unless said otherwise.
+    /// Sets the maximum duration of [`run`](Self::run). Default: one minute.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Starts it with its output in pipes, for a test that talks to it.
+    /// Starts the process with piped output, for a test that communicates with it.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -73,7 +75,7 @@ impl Agentwf {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command line can be started")
     }
 
-    /// The same with a standard input of its own.
+    /// Starts the process with the given standard input.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -82,10 +84,10 @@ impl Agentwf {
         self.start()
     }
 
-    /// Runs it to its end.
+    /// Runs the process until it ends.
     ///
     /// # Panics
-    /// When it takes longer than its deadline: it hangs.
+    /// When the deadline passes first.
     pub fn run(self) -> Ended {
         let (deadline, what) = (self.deadline, format!("{:?}", self.command));
         Ended::of(self.start(), deadline, &what)
@@ -99,6 +101,7 @@ impl Ended {
     /// When it takes longer than `deadline`.
     pub fn of(mut child: Child, deadline: Duration, what: &str) -> Self {
         let began = Instant::now();
+        // Threads read the output, because a full pipe would block the process.
         let stdout = child.stdout.take().map(reader);
         let stderr = child.stderr.take().map(reader);
         let status = loop {
@@ -127,7 +130,7 @@ impl Ended {
         ended
     }
 
-    /// Standard output as JSON lines.
+    /// Returns standard output, parsed as JSON lines.
     ///
     /// # Panics
     /// When a line is not JSON.
@@ -138,10 +141,10 @@ impl Ended {
             .collect()
     }
 
-    /// Standard output as the one JSON line that it is.
+    /// Returns standard output, parsed as a single JSON line.
     ///
     /// # Panics
-    /// When it is anything else.
+    /// When the output is not exactly one line of JSON.
     pub fn line(&self) -> Value {
         let mut lines = self.lines();
         assert_eq!(lines.len(), 1, "{self:#?}");

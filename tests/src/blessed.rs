@@ -1,14 +1,15 @@
-//! Which compiler the blessed messages of the ui tests are from. It compares none.
+//! Compares the compiler with the version that produced the expected messages of the ui tests.
 
 use std::env;
 use std::process::Command;
 
 use crate::skipped;
 
-/// The minor version of the compiler whose messages are in the `.stderr` files.
+/// Minor version of the compiler that produced the `.stderr` files.
 const BLESSED: &str = "1.95";
 
-/// Whether this compiler words its messages as the `.stderr` files have them; says `skipped` where it does not.
+/// Returns `true` if this compiler's messages match the `.stderr` files. Otherwise prints
+/// `skipped`.
 ///
 /// # Panics
 /// Without a compiler.
@@ -21,7 +22,7 @@ pub fn words_are_blessed() -> bool {
     false
 }
 
-/// `1.95.0`, of the compiler that cargo uses for the programs that the test has compiled.
+/// Returns the version of cargo's compiler, such as `1.95.0`.
 fn rustc_version() -> String {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("--version").output().expect("there is a rustc");

@@ -1,5 +1,5 @@
-//! `Elsewhere`: an executor of steps whose other side is a runtime of its own, on a thread or a task of its own. All that
-//! passes between the two is bytes, and nothing is shared but what is linked into the program.
+//! `Elsewhere`: a step executor that forwards steps to a second runtime, on another thread or task.
+//! The two sides exchange only bytes and share only the code that is linked into the program.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// What the side that has the run says, of one call.
+/// Messages about a call, from the side that owns the run.
 #[derive(Serialize, Deserialize)]
 enum Down {
     Call(Box<StepCall>),
@@ -25,7 +25,7 @@ enum Down {
     Said(StepSignal),
 }
 
-/// What the side that executes says.
+/// Messages about a call, from the side that executes its step.
 #[derive(Serialize, Deserialize)]
 enum Up {
     Record(StepBatch),
@@ -43,7 +43,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn sent<T: Serialize>(to: &Bytes, call: u64, message: &T) {
     let bytes = serde_json::to_vec(&(call, message)).expect("a message has a JSON form");
-    // The other side may be gone.
+    // The other side may have ended.
     let _ = to.send(bytes);
 }
 
@@ -51,7 +51,7 @@ fn received<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> (u64, T) {
     serde_json::from_slice(bytes).expect("a message survives JSON")
 }
 
-/// Executes steps in another runtime, behind bytes.
+/// Executes steps in another runtime, over serialized messages.
 #[derive(Debug)]
 pub struct Elsewhere {
     to: Bytes,
@@ -61,7 +61,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// In a runtime on a thread of its own, with tokio's runtime of its own.
+    /// Serves the runtime on a new thread with its own tokio runtime.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -74,7 +74,7 @@ impl Elsewhere {
         executor
     }
 
-    /// In a runtime on a task of this tokio runtime: its time is the test's.
+    /// Serves the runtime on a task of this tokio runtime, so that it shares the test's clock.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -92,12 +92,12 @@ impl Elsewhere {
         (Self { to, calls, next: AtomicU64::new(0), bytes }, inbox, outbox)
     }
 
-    /// How many steps were handed out.
+    /// Returns how many steps were forwarded.
     pub fn calls(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// How many bytes came back.
+    /// Returns how many bytes came back.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl StepExecutor for Elsewhere {
     }
 }
 
-/// Takes what the executing side says, where the run is.
+/// Handles the messages of the executing side, on the side that owns the run.
 async fn read(
     mut from: mpsc::UnboundedReceiver<Vec<u8>>,
     to: mpsc::WeakUnboundedSender<Vec<u8>>,
@@ -155,15 +155,16 @@ async fn read(
             None => continue,
         };
         let (host, batch) = host;
+        // Stores the batch on a separate task, so that later messages are not delayed.
         if let Some(to) = to.upgrade() {
             tokio::spawn(async move { sent(&to, number, &Down::Kept(host.record(batch).await)) });
         }
     }
-    // The other side is gone: nobody gets an outcome any more.
+    // The executing side has ended. Dropping the senders fails the calls that still wait.
     locked(&calls).values_mut().for_each(|(_, ended)| drop(ended.take()));
 }
 
-/// The executing side, as long as the other one is there.
+/// Executes the forwarded steps until the other side ends.
 async fn serve(runtime: Runtime, mut inbox: mpsc::UnboundedReceiver<Vec<u8>>, outbox: Bytes) {
     let mut running = JoinSet::new();
     let mut lanes: HashMap<u64, (mpsc::UnboundedSender<_>, mpsc::UnboundedSender<StepSignal>)> = HashMap::new();
@@ -197,7 +198,7 @@ async fn serve(runtime: Runtime, mut inbox: mpsc::UnboundedReceiver<Vec<u8>>, ou
     }
 }
 
-/// What one step records is sent, and waits for the word that it is kept.
+/// Forwards the records of one step, and waits until the other side confirms that they are stored.
 struct Recorder {
     call: u64,
     to: Bytes,
@@ -208,6 +209,7 @@ struct Recorder {
 #[async_trait]
 impl StepRecorder for Recorder {
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError> {
+        // Confirmations have no id. The lock ensures that the next one belongs to this batch.
         let mut kept = self.kept.lock().await;
         sent(&self.to, self.call, &Up::Record(batch));
         within("a message", kept.recv()).await.unwrap_or_else(|| Err(ExecutorError::lost("the run is gone")))
@@ -224,6 +226,7 @@ impl StepRecorder for Recorder {
     async fn signal(&self) -> StepSignal {
         match self.said.lock().await.recv().await {
             Some(signal) => signal,
+            // A stop is the last signal of a step.
             None => std::future::pending().await,
         }
     }

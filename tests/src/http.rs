@@ -1,4 +1,4 @@
-//! A plain HTTP request to a test server on loopback. No TLS, no redirects, no retries.
+//! Sends plain HTTP requests to a test server on loopback. No TLS, no redirects, no retries.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -16,7 +16,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Panics
     /// When it is not JSON.
@@ -25,23 +25,23 @@ impl Answer {
     }
 }
 
-/// Asks for `http://127.0.0.1:PORT/..`.
+/// Sends GET to `http://127.0.0.1:PORT/..`.
 ///
 /// # Errors
-/// When there is no such server or it does not answer within a minute.
+/// When the connection fails or the response takes longer than a minute.
 pub fn get(url: &str) -> io::Result<Answer> {
     request("GET", url, "")
 }
 
-/// Sends JSON to `http://127.0.0.1:PORT/..`.
+/// Sends JSON by POST to `http://127.0.0.1:PORT/..`.
 ///
 /// # Errors
-/// When there is no such server or it does not answer within a minute.
+/// When the connection fails or the response takes longer than a minute.
 pub fn post(url: &str, body: &Value) -> io::Result<Answer> {
     request("POST", url, &body.to_string())
 }
 
-/// HTTP/1.0, so that the answer comes in one piece that ends with the connection.
+/// Uses HTTP/1.0, so that the response is not chunked and ends with the connection.
 fn request(method: &str, url: &str, body: &str) -> io::Result<Answer> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what} from {url}"));
     let rest = url.strip_prefix("http://").ok_or_else(|| wrong("no http address"))?;

@@ -1,26 +1,26 @@
-//! Makes events for tests that write to a store by hand.
+//! Creates events for tests that write to a store directly.
 
 use agentflow::serde_json::{Value, json};
 use agentflow::{Event, RunId, serde_json};
 
-/// An event of a run, from the parts of its JSON.
+/// Creates an event of a run from the parts of its JSON form.
 pub fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: Value) -> Event {
     let event = json!({"run_id": run, "seq": seq, "time": 1_700_000_000_000 + seq, "path": path, "name": name, "payload": payload});
     serde_json::from_str(&event.to_string()).expect("the event has the form of events")
 }
 
-/// The first event of a run of a workflow.
+/// Creates the first event of a workflow run.
 pub fn started(run: &RunId) -> Event {
     let workflow = json!({"name": "job", "definition": "d1", "input": 1});
     event(run, 1, "", "run.started", json!({"version": 1, "body": {"workflow": workflow}}))
 }
 
-/// Something that happened, with a text to tell it from others.
+/// Creates an event that is identified by its text.
 pub fn noted(run: &RunId, seq: u64, text: &str) -> Event {
     event(run, seq, "note", "workflow.node.skipped", json!({"reason": text}))
 }
 
-/// The texts of [`noted`] events.
+/// Returns the texts of the [`noted`] events.
 pub fn notes(events: &[Event]) -> Vec<String> {
     events
         .iter()

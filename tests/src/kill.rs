@@ -1,4 +1,5 @@
-//! Shared by the kill test and its processes: the operators' requests, and the state of a run.
+//! Code shared by the kill test and its processes: the log of the operators' requests, and the
+//! state of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -9,73 +10,76 @@ use agentflow::event::{EventKind, PauseReason};
 use agentflow::serde_json::{self, Value, json};
 use agentflow::{Event, RunId};
 
-/// What operators asked for and what they were answered, a line each, from all processes.
+/// A log of the operators' requests and their outcomes, one JSON line each, written by all
+/// processes.
 #[derive(Clone, Debug)]
 pub struct WordFile(PathBuf);
 
-/// One word of an operator.
+/// A request of an operator.
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// Unique; the journal has it as the operator's name or the reason.
+    /// Unique token. The journal contains it as the operator's name or as the reason.
     pub token: String,
     /// `answer`, `retry`, `cancel`, `pause` or `unpause`.
     pub kind: String,
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// The node, if it is about one.
+    /// Node that the request is about; empty for a request about the run.
     pub node: String,
-    /// How many events the run had before it was asked.
+    /// Number of events of the run before the request.
     pub seen: u64,
-    /// `None` while there is no outcome, and for ever when its process was killed; an `Err` is the refusal.
+    /// Outcome of the request; an `Err` is the refusal. `None` while there is no outcome, and
+    /// forever if the process was killed first.
     pub outcome: Option<Result<(), String>>,
-    /// How many events the run had right after it was accepted, if the operator lived to look.
+    /// Number of events of the run right after the request was accepted, if the operator survived
+    /// to count them.
     pub after: Option<u64>,
 }
 
 impl WordFile {
-    /// The words in this file, which need not be there yet.
+    /// Opens the log in this file, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Adds a line, in one write, on the disk when this returns.
+    /// Appends a line with a single write, and syncs it to disk.
     ///
     /// # Errors
-    /// Those of the file.
+    /// When the file cannot be written.
     pub fn write(&self, line: &Value) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.0)?;
         file.write_all(format!("{line}\n").as_bytes())?;
         file.sync_data()
     }
 
-    /// Something that a process did not expect.
+    /// Logs an unexpected event in a process.
     ///
     /// # Errors
-    /// Those of the file.
+    /// When the file cannot be written.
     pub fn complain(&self, what: &str) -> io::Result<()> {
         self.write(&json!({"complaint": what, "process": std::process::id()}))
     }
 
-    /// What a process does, for those who look for the cause of a failure.
+    /// Logs progress of a process, as help for finding the cause of a failure.
     ///
     /// # Errors
-    /// Those of the file.
+    /// When the file cannot be written.
     pub fn note(&self, what: &str) -> io::Result<()> {
         self.write(&json!({"note": what, "process": std::process::id()}))
     }
 
-    /// All complaints.
+    /// Returns all complaints.
     pub fn complaints(&self) -> Vec<String> {
         self.lines().into_iter().filter_map(|line| Some(line["complaint"].as_str()?.to_owned())).collect()
     }
 
     fn lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
-        // The last one may be half there.
+        // A killed process may have left half a line at the end.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// All words, in the order of their beginning.
+    /// Returns all requests, ordered by when they were sent.
     pub fn words(&self) -> Vec<Word> {
         let (mut words, mut at): (Vec<Word>, BTreeMap<String, usize>) = (Vec::new(), BTreeMap::new());
         for line in self.lines() {
@@ -103,31 +107,31 @@ impl WordFile {
         words
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }
 }
 
-/// Where a run is, from its journal.
+/// The state of a run, derived from its journal.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// The nodes that ask.
+    /// Nodes that wait for an answer.
     pub asking: BTreeSet<String>,
-    /// The nodes that were interrupted and wait for a decision.
+    /// Nodes that were interrupted and wait for an operator's decision.
     pub interrupted: BTreeSet<String>,
-    /// The nodes that failed otherwise.
+    /// Nodes that failed for another reason.
     pub failed: Vec<String>,
-    /// Whether an operator paused it.
+    /// `true` if an operator paused the run.
     pub paused: bool,
-    /// The name of its last event, when that is an end.
+    /// Name of the last event if it ends the run.
     pub end: Option<&'static str>,
-    /// How many events it has.
+    /// Number of events.
     pub events: u64,
 }
 
 impl Look {
-    /// Where these events lead.
+    /// Derives the state from a run's events.
     pub fn of(events: &[Event]) -> Self {
         let mut look = Self { events: events.len() as u64, ..Self::default() };
         for event in events {
@@ -154,7 +158,8 @@ impl Look {
                     look.failed.retain(|of| !part(of));
                 }
                 EventKind::RunPaused { reason: PauseReason::Operator, .. } => look.paused = true,
-                // A workflow that is a step continues by itself.
+                // A nested workflow also records `run.resumed`; only the root event unpauses the
+                // run.
                 EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => look.paused = false,
                 _ => {}
             }
@@ -163,7 +168,7 @@ impl Look {
         look
     }
 
-    /// Whether nothing happens before somebody says something.
+    /// Returns `true` if the run cannot continue without a request.
     pub fn waits(&self) -> bool {
         self.paused || !self.asking.is_empty() || !self.interrupted.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Shared by the tests: processes that end with the test, installed third-party tools, recorded traffic. It asserts
-//! nothing about agentflow.
+//! Code shared by the tests: processes that end with the test, third-party tools, recorded traffic.
+//! It asserts nothing about agentflow.
 //!
-//! A test that lacks something (Python, network, recorded traffic) prints `skipped: why` on standard error and passes.
-//! With `AGENTFLOW_NO_SKIP=1` it fails instead.
+//! A test that lacks a prerequisite (Python, network, recorded traffic) prints `skipped: why` on
+//! standard error and passes. With `AGENTFLOW_NO_SKIP=1` it fails instead.
 
 mod agentwf;
 mod blessed;
@@ -33,7 +33,8 @@ pub use self::process::{Process, free_port, interrupt, lines_of, target_folder, 
 pub use self::store_of_processes::ProcessStore;
 pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, wire_cases};
 
-/// Says why a test does nothing. Past the capture of test output, so that nobody takes a skipped test for a passed one.
+/// Reports why a test is skipped. Bypasses the capture of test output, so that a skipped test is
+/// visible.
 ///
 /// # Panics
 /// With `AGENTFLOW_NO_SKIP=1`.

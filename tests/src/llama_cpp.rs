@@ -1,4 +1,4 @@
-//! Starts llama.cpp's own server with a small real model. It runs only with `AGENTFLOW_LIVE=1`.
+//! Starts llama.cpp's server with a small real model. Runs only with `AGENTFLOW_LIVE=1`.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,8 @@ use crate::skipped;
 /// Two servers at once would share a processor that is slow enough for one.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The server. It ends with this value; another one starts after that.
+/// A running llama.cpp server. It stops when this value is dropped, and only then can the next one
+/// start.
 #[derive(Debug)]
 pub struct LlamaServer {
     _process: Process,
@@ -20,11 +21,11 @@ pub struct LlamaServer {
 }
 
 impl LlamaServer {
-    /// Starts it on a port of its own. `None`, and said to be skipped, when nobody asked for it or it cannot be
-    /// installed.
+    /// Starts the server on a free port. Returns `None`, which skips the test, without
+    /// `AGENTFLOW_LIVE` or when the server cannot be installed.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// When the server does not start.
     pub fn start() -> Option<Self> {
         if std::env::var_os("AGENTFLOW_LIVE").is_none() {
             skipped("a real model server is only tried with AGENTFLOW_LIVE=1");
@@ -41,7 +42,7 @@ impl LlamaServer {
         Some(Self { _process: process, _alone: alone, base })
     }
 
-    /// Its address, without a path.
+    /// Returns the server's address, without a path.
     pub fn base(&self) -> &str {
         &self.base
     }

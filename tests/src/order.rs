@@ -1,20 +1,20 @@
-//! What the programs of two versions share (`order-first` and `tests/versions`): the file of their effects.
+//! The effect file that the programs of both versions share (`order-first` and `tests/versions`).
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A file with a line for each thing that was done, in any process.
+/// A file with one line per effect, written by any process.
 #[derive(Clone, Debug)]
 pub struct EffectFile(PathBuf);
 
 impl EffectFile {
-    /// The file in the folder of a test.
+    /// Returns the effect file in a test's folder.
     pub fn of(folder: &Path) -> Self {
         Self(folder.join("effects"))
     }
 
-    /// Notes that something is done now.
+    /// Appends an effect.
     ///
     /// # Panics
     /// When the file cannot be written.
@@ -23,7 +23,7 @@ impl EffectFile {
         file.write_all(format!("{what}\n").as_bytes()).expect("it is written");
     }
 
-    /// All that was done, in its order, since it was asked last.
+    /// Returns all effects since the last call, in order.
     ///
     /// # Panics
     /// When the file cannot be read.

@@ -9,12 +9,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that a server may take to be there.
+/// Maximum time for a server to start.
 const STARTUP: Duration = Duration::from_secs(120);
 
-/// A process that is killed, by its own id, when this is dropped.
+/// A child process that is killed by its id when this value is dropped.
 ///
-/// What it prints goes into a file, and from there into a failing test's output.
+/// Its output goes to a file, and from there into the output of a failing test.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -33,20 +33,20 @@ impl Process {
         Ok(Self { child, output })
     }
 
-    /// The process's id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Returns the output so far.
     pub fn output(&self) -> String {
         fs::read(self.output.path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// Asks `ready` until it has an answer.
+    /// Polls `ready` until it returns a value.
     ///
     /// # Panics
-    /// When the process ends before, or two minutes have passed.
+    /// When the process ends first, or after two minutes.
     pub fn wait_until<T>(&mut self, what: &str, mut ready: impl FnMut(&Self) -> Option<T>) -> T {
         let began = Instant::now();
         loop {
@@ -73,15 +73,16 @@ impl Drop for Process {
     }
 }
 
-/// Reads the lines that a child process writes. Each line has a limit of two minutes.
+/// Returns an iterator over the output lines of a child process. Each line has a limit of two
+/// minutes.
 ///
 /// # Panics
-/// The iterator panics when no line comes in that time, or a line is not UTF-8.
+/// The iterator panics when no line arrives in that time, or a line is not UTF-8.
 pub fn lines_of(output: impl Read + Send + 'static) -> impl Iterator<Item = String> {
     let (send, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines() {
-            // The receiver is dropped by tests that do not read to the end.
+            // A test that stops reading early drops the receiver.
             if send.send(line.expect("a process writes text")).is_err() {
                 return;
             }
@@ -94,18 +95,19 @@ pub fn lines_of(output: impl Read + Send + 'static) -> impl Iterator<Item = Stri
     })
 }
 
-/// Presses Ctrl-C in another process.
+/// Sends Ctrl-C (SIGINT) to another process.
 ///
 /// # Panics
-/// When there is no `kill` to do it with.
+/// When the `kill` command is missing.
 pub fn interrupt(process: u32) {
     let mut kill = Command::new("kill");
-    // A process that has just ended is no matter.
+    // The process may have ended already, so the exit code is ignored.
     kill.args(["-INT", &process.to_string()]).stderr(Stdio::null()).status().expect("there is a `kill`");
 }
 
-/// This test program once more, to run one of its tests as a process of its own: a test's own environment cannot be
-/// changed, that of a process can. `module` is the caller's `module_path!()`.
+/// Returns a command that runs one test of this program in a new process. A test cannot change its
+/// own environment, but it can set that of a new process. `module` is the caller's
+/// `module_path!()`.
 ///
 /// # Panics
 /// When the running program has no path.
@@ -117,16 +119,16 @@ pub fn test_as_process(module: &str, test: &str) -> Command {
     command
 }
 
-/// A port on loopback that nobody listened on a moment ago.
+/// Returns a loopback port that was free a moment ago.
 ///
 /// # Panics
-/// When there is none.
+/// When no port is free.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
     listener.local_addr().expect("a bound socket has an address").port()
 }
 
-/// Cargo's target folder: the one that the running test was built into.
+/// Returns Cargo's target folder, in which the running test was built.
 ///
 /// # Panics
 /// When the test is not run from a target folder.

@@ -1,5 +1,5 @@
-//! A store in memory that several simulated processes share like a file: a process that has a run open keeps it until
-//! it ends.
+//! An in-memory store that several simulated processes share like a file. A process keeps the lease
+//! of a run that it has opened until it ends.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,54 +8,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use agentflow::store::{Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage};
 use agentflow::{Event, RunId, async_trait};
 
-/// The store as one process has it.
+/// The store as one process sees it.
 #[derive(Clone, Debug)]
 pub struct ProcessStore {
     kept: MemoryStore,
     process: u32,
     holders: Arc<Mutex<HashMap<RunId, u32>>>,
-    /// How many looks for messages fail from now on.
+    /// Number of upcoming message lookups that fail.
     failing: Arc<AtomicU32>,
-    /// How many snapshots were refused, when they are.
+    /// Number of refused snapshots; `None` if snapshots are accepted.
     refused: Option<Arc<AtomicU32>>,
 }
 
 impl ProcessStore {
-    /// The store of a first process.
+    /// Creates a store, as the first process sees it.
     pub fn new() -> Self {
         Self { kept: MemoryStore::new(), process: 1, holders: Arc::default(), failing: Arc::default(), refused: None }
     }
 
-    /// The same store as another process has it.
+    /// Returns the same store, as another process sees it.
     #[must_use]
     pub fn process(&self, process: u32) -> Self {
         Self { process, failing: Arc::default(), ..self.clone() }
     }
 
-    /// What is kept.
+    /// Returns the underlying store.
     pub fn kept(&self) -> &MemoryStore {
         &self.kept
     }
 
-    /// The process ends: what it had open is free. What it executes is to be abandoned before.
+    /// Simulates the end of the process and frees the runs that it had opened. The caller must
+    /// first abandon the runs that the process executes.
     pub fn die(&self) {
         let process = self.process;
         self.holders().retain(|_, holder| *holder != process);
     }
 
-    /// The next looks for messages fail, as of a file that is locked.
+    /// Makes the next `times` message lookups fail, as with a locked file.
     pub fn fail_looks(&self, times: u32) {
         self.failing.store(times, Ordering::SeqCst);
     }
 
-    /// Snapshots are refused from now on, as too large.
+    /// Refuses all snapshots as too large.
     #[must_use]
     pub fn without_snapshots(mut self) -> Self {
         self.refused = Some(Arc::default());
         self
     }
 
-    /// How many snapshots were refused.
+    /// Returns the number of refused snapshots.
     pub fn refused_snapshots(&self) -> u32 {
         self.refused.as_ref().map_or(0, |refused| refused.load(Ordering::SeqCst))
     }
@@ -138,6 +139,7 @@ impl agentflow::store::StoreLayer for ProcessStore {
         if fails {
             return Err(StoreError::new(StoreErrorKind::Locked, "the file is locked"));
         }
+        // A process receives only messages for the runs that it holds.
         let mut messages = self.kept.inbox().await?;
         let holders = self.holders();
         messages.retain(|message| holders.get(&message.run) == Some(&self.process));

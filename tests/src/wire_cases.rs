@@ -1,5 +1,6 @@
-//! Recorded traffic of real providers, and the server that replays it. The recordings are not part of a release:
-//! `AGENTFLOW_WIRE_CASES` names their folder, by default `../shared/wire-cases` beside the workspace.
+//! Recorded traffic of real providers, and the server that replays it. The recordings are not part
+//! of a release. `AGENTFLOW_WIRE_CASES` names their folder; the default is `../shared/wire-cases`
+//! next to the workspace.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -18,30 +19,30 @@ use crate::skipped;
 /// A recorded conversation.
 #[derive(Clone, Debug)]
 pub struct WireCase {
-    /// Its name.
+    /// Name of the case.
     pub id: String,
-    /// Its turns.
+    /// Turns of the conversation.
     pub turns: Vec<WireTurn>,
 }
 
-/// One request and its answer.
+/// A request and its response.
 #[derive(Clone, Debug)]
 pub struct WireTurn {
-    /// The wire format.
+    /// Wire format of the provider.
     pub provider: String,
-    /// The body that was sent; null where it was not recorded.
+    /// Request body; null if it was not recorded.
     pub request: Value,
-    /// Whether the answer was an event stream.
+    /// `true` if the response was an event stream.
     pub streamed: bool,
-    /// The answer's status.
+    /// HTTP status of the response.
     pub status: u16,
-    /// The answer's body, byte for byte.
+    /// Body of the response, byte for byte.
     pub body: Vec<u8>,
-    /// What the provider's own SDK made of it.
+    /// Result that the provider's own SDK produced from the response.
     pub expected: Value,
 }
 
-/// The folder of recorded traffic. `None`, which skips the test, when there is none.
+/// Returns the folder of recorded traffic, or `None`, which skips the test, when it does not exist.
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("AGENTFLOW_WIRE_CASES") {
         Some(folder) => PathBuf::from(folder),
@@ -54,11 +55,11 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// The recorded conversations whose names begin with `prefix`, by name. `None`, and said to be skipped, when there is
-/// no recorded traffic.
+/// Returns the recorded conversations whose names begin with `prefix`, sorted by name. Returns
+/// `None`, which skips the test, without recorded traffic.
 ///
 /// # Panics
-/// When a case cannot be read, or there is none of that name.
+/// When a case cannot be read, or no case has that prefix.
 pub fn wire_cases(prefix: &str) -> Option<Vec<WireCase>> {
     let cases = folder()?.join("cases");
     let mut names: Vec<String> = fs::read_dir(&cases)
@@ -92,7 +93,7 @@ fn read(folder: &Path) -> WireCase {
     WireCase { id: case["id"].as_str().expect("a case has a name").to_owned(), turns: turns.collect() }
 }
 
-/// The server that plays recorded traffic back. It ends with this value.
+/// A server that replays recorded traffic. It stops when this value is dropped.
 #[derive(Debug)]
 pub struct Replay {
     process: Process,
@@ -101,10 +102,11 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Starts it on a port of its own. `None`, and said to be skipped, without Python or recorded traffic.
+    /// Starts the server on a free port. Returns `None`, which skips the test, without Python or
+    /// recorded traffic.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// When the server does not start.
     pub fn start() -> Option<Self> {
         let folder = folder()?;
         let mut command = Command::new("python3");
@@ -124,17 +126,19 @@ impl Replay {
         Some(Self { process, folder, base })
     }
 
-    /// The base URL of a key such as `oai-error-404@chunk=1~a`, as OpenAI's SDK takes it.
+    /// Returns the base URL for a key such as `oai-error-404@chunk=1~a`, in the form that OpenAI's
+    /// SDK expects.
     pub fn base_url(&self, key: &str) -> String {
         format!("{}/{key}/v1", self.base)
     }
 
-    /// The base URL of a key as the SDKs take it that add the version themselves.
+    /// Returns the base URL for a key, in the form expected by the SDKs that append the version
+    /// themselves.
     pub fn root_url(&self, key: &str) -> String {
         format!("{}/{key}", self.base)
     }
 
-    /// Uses up a turn that is another format's.
+    /// Consumes a turn that was recorded in another wire format.
     ///
     /// # Panics
     /// When the server does not answer.
@@ -145,7 +149,7 @@ impl Replay {
         assert!(answer.status < 410, "there is no turn to skip in {key}: {answer:?}");
     }
 
-    /// The requests received so far, in order.
+    /// Returns the requests received so far, in order.
     ///
     /// # Panics
     /// When the server does not answer.
@@ -157,7 +161,7 @@ impl Replay {
         }
     }
 
-    /// The requests received so far for one key.
+    /// Returns the requests received so far for one key.
     pub fn log_of(&self, key: &str) -> Vec<Value> {
         self.log().into_iter().filter(|entry| entry["key"] == key).collect()
     }
@@ -165,7 +169,7 @@ impl Replay {
     /// Checks every request received so far against the parameter types of the official SDKs.
     ///
     /// # Panics
-    /// When one does not pass.
+    /// When a request does not match.
     pub fn validate(&self, python: &Python) {
         let log = self.log();
         assert!(!log.is_empty(), "nothing was sent");
@@ -178,26 +182,26 @@ impl Replay {
         assert!(said.contains(&format!("{} passed, 0 failed", log.len())), "{said}");
     }
 
-    /// The server's process.
+    /// Returns the server's process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 }
 
-/// The ways to send the same answer.
+/// Variants of the transport encoding of the same response.
 pub const VARIANTS: [&str; 6] = ["", "@chunk=1", "@chunk=7", "@crlf=1", "@comment=1", "@bom=1"];
 
-/// The fields of what was printed that `expected` speaks of.
+/// Returns the fields of the output that `expected` contains.
 pub fn relevant(printed: &Value, expected: &Value) -> Value {
     let printed = printed.get("error").unwrap_or(printed);
     let fields = expected.as_object().into_iter().flatten();
     fields.map(|(key, _)| (key.clone(), printed[key].clone())).collect()
 }
 
-/// Runs jobs on a few threads; a job that fails does not keep the others from being tried.
+/// Runs all jobs on a few threads, also after a job has failed.
 ///
 /// # Panics
-/// When a job failed, with all that failed.
+/// When a job failed, with the errors of all failed jobs.
 pub fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static) {
     let (queue, run) = (Arc::new(Mutex::new(VecDeque::from(jobs))), Arc::new(run));
     let workers: Vec<_> = (0..3)

@@ -1,5 +1,8 @@
-//! Two agents and two workflows of one name in one program: the error names both places, and stops nothing else. A test
-//! program of its own, since all tests of a program share what is linked into it.
+//! Duplicate names of agents and workflows within one program. The error names both places, and all
+//! other entries still work.
+//!
+//! This is a separate test program, since all tests of a program share the linked agents and
+//! workflows.
 
 use agentflow::Runtime;
 use agentflow::error::RegistryError;

@@ -1,5 +1,7 @@
-//! How much work it is to read a document, and to run one whose list is revised: twice as much of it takes about twice as much
-//! memory in all, in each form and whichever way it is written. A test program of its own, since it counts what is allocated.
+//! Measures the work of reading a document and of running a document with a revised list. Doubling
+//! the size must about double the allocated memory, in each form and notation.
+//!
+//! This is a separate test program, since it counts allocations.
 
 use agentflow::document::{Document, DocumentForm};
 use agentflow::prelude::*;
@@ -8,7 +10,8 @@ use agentflow::workflow::{NextNode, NodeDecision};
 use agentflow_testing::test_runtime;
 use serde_json::json;
 
-/// What reading allocates in all, in bytes. A list that grows to twice its size allocates twice as much.
+/// Returns the number of bytes allocated while the document is read. Memory that a growing list
+/// allocates again counts again.
 fn work(text: &str, form: DocumentForm) -> u64 {
     let mut found = None;
     let counted = allocation_counter::measure(|| found = Some(Document::read("it.yaml", text)));
@@ -21,7 +24,7 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(line).collect()
 }
 
-/// A chain of nodes, each behind the one that stands before or after it.
+/// Builds a chain of nodes. With `is_turned` the nodes and edges are listed last to first.
 fn chain(count: usize, is_turned: bool) -> String {
     let nodes = lines(count, |at| {
         let kind =
@@ -41,7 +44,7 @@ fn chain(count: usize, is_turned: bool) -> String {
     format!("workflow_id: it\nnodes:\n{}\nedges:\n{}", nodes.join("\n"), edges.concat())
 }
 
-/// A router with many arms, each of which leads to a node of a server.
+/// Builds a router with many arms. Each arm leads to a node that calls an MCP server.
 fn arms(count: usize) -> String {
     let nodes = lines(count, |at| {
         format!(
@@ -56,7 +59,7 @@ fn arms(count: usize) -> String {
     )
 }
 
-/// Calls of one tool, each of which depends on the one that stands behind it.
+/// Builds a chain of tool calls. Each call depends on the next one in the document.
 fn calls(count: usize) -> String {
     let nodes = lines(count, |at| {
         let depends = if at + 1 == count { String::new() } else { format!(", depends_on: [n{}]", at + 1) };
@@ -72,7 +75,8 @@ fn steps(count: usize) -> String {
     )
 }
 
-/// Values, each of which reads the one that stands behind it and saves under the key of all.
+/// Builds a chain of values. Each node reads the next one in the document, and all save the same
+/// state key.
 fn values(count: usize) -> String {
     let nodes = lines(count, |at| {
         let value = if at + 1 == count { "{value: 1}".to_owned() } else { format!("{{from: n{}}}", at + 1) };
@@ -81,20 +85,20 @@ fn values(count: usize) -> String {
     format!("name: it\noutput: n0\nnodes:\n{nodes}")
 }
 
-/// Parts within parts, in each of which others stand.
+/// Builds sequences that are nested `depth` levels deep, with `beside` tool calls at each level.
 fn deep(depth: usize, beside: usize) -> String {
     let calls = lines(beside, |_| "{tool: t}, ".to_owned());
     let inner = (0..depth).fold("{tool: t}".to_owned(), |inner, _| format!("{{sequence: [{calls}{inner}]}}"));
     format!("name: it\ntopology: {inner}\n")
 }
 
-/// Parts that are workflows of their own, all of one name.
+/// Builds a sequence of loops. Each loop is an inner workflow of the same name.
 fn rounds(count: usize) -> String {
     let parts = lines(count, |_| "    - {loop: {sequence: [{tool: t}, {tool: t}]}, max: 2}\n".to_owned());
     format!("name: it\ntopology:\n  sequence:\n{parts}")
 }
 
-/// Values, each behind the condition that the one before it is there.
+/// Builds a chain of values. Each node runs only if the previous value exists.
 fn conditions(count: usize) -> String {
     let nodes = lines(count, |at| match at {
         0 => "  - {name: n0, does: {value: {value: 1}}}\n".to_owned(),
@@ -109,7 +113,7 @@ fn conditions(count: usize) -> String {
     format!("name: it\noutput: n{}\nnodes:\n{nodes}", count - 1)
 }
 
-/// Values, each behind the condition that one more part of the input is there.
+/// Builds a chain of values. Each node runs only if another field of the input exists.
 fn parts(count: usize) -> String {
     let properties = lines(count, |at| format!("p{at}: {{type: [integer, 'null']}}, "));
     let nodes = lines(count, |at| {
@@ -126,8 +130,8 @@ fn parts(count: usize) -> String {
     )
 }
 
-/// A router with many arms by one value, or by one part of the input each; a node behind each of them saves under one key,
-/// where only one arm is taken.
+/// Builds a router with `count` arms, and one node behind each arm. The arms compare one field
+/// (`is_one`) or test one field each. The nodes save one shared key if only one arm can be taken.
 fn routes(count: usize, all: bool, is_one: bool) -> String {
     let arms = lines(count, |at| match is_one {
         true => format!("{{arm: a{at}, when: {{equals: [{{from: order, at: /kind}}, {{value: k{at}}}]}}}}, "),
@@ -172,7 +176,7 @@ fn twice_as_much_of_a_document_is_about_twice_the_work() {
 
 #[test]
 fn parts_that_are_deeper_are_no_more_work() {
-    // So many parts in all, as deep as values may be.
+    // Both documents have about the same number of parts. Values may nest 24 levels deep.
     let [flat, deep] = [deep(2, 600), deep(24, 50)].map(|text| work(&text, DocumentForm::Tree));
     assert!(deep < flat * 3 / 2, "{flat} and {deep} bytes");
 }
@@ -200,7 +204,7 @@ fn documents_of_thousands_of_conditions_are_read() {
         parts(2_000),
         routes(4_000, false, true),
         routes(2_000, false, true),
-        // Of more arms that may be taken together, their conditions are not compared with each other.
+        // With this many arms that may be taken together, their conditions are not compared.
         routes(2_000, true, true),
         routes(4_000, false, false),
         routes(4_000, true, false),
@@ -250,7 +254,7 @@ nodes:
     does: {map: {items: items, call: {kind: tool, name: work_length, with: {object: {text: {item: ''}}}}}}
 ";
     let document = Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"));
-    // All of it runs on this thread, whose memory is counted.
+    // A runtime of one thread: the counter counts the allocations of the current thread only.
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let work = |count: usize| {
         let counted = allocation_counter::measure(|| {
@@ -263,7 +267,7 @@ nodes:
         });
         counted.bytes_total
     };
-    // What is made once for a process is made before.
+    // The first run allocates data that the process creates only once.
     work(1);
     let [once, twice] = [300, 600].map(work);
     assert!(twice < once * 5 / 2, "{once} and {twice} bytes");

@@ -1,7 +1,9 @@
-//! No key is ever shown: full runs of all four adapters with known keys, against servers that send a key back in every
-//! way we know. The test searches all output: events, logs, errors, cassettes, `Debug` of everything public.
+//! Tests that keys are never shown. Runs all four adapters with known keys, against servers that
+//! return a key in every known way, and searches all output: events, logs, errors, cassettes, and
+//! `Debug` of all public types.
 //!
-//! A program of its own, since it takes the process's one `tracing` subscriber and its one `log` logger.
+//! This is a separate test program, since it installs the process-wide `tracing` subscriber and
+//! `log` logger.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,12 +27,12 @@ use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
 use tracing_subscriber::{Layer, Registry, registry::LookupSpan};
 
-/// Keys without the look of one, so that nothing is found by its form.
+/// Keys that do not look like keys, so that no pattern detects them.
 const KEY: &str = "plainly-a-key-5f1d9c7e2b";
 const HEADER_KEY: &str = "key-of-a-header-77aa31";
 const QUERY_KEY: &str = "key-of-the-query-90cd12";
 const PASSWORD: &str = "key-of-the-user-33ef56";
-/// User and password as a header has them.
+/// The user and the password, encoded for a header.
 const BASIC: &str = "dXNlcjprZXktb2YtdGhlLXVzZXItMzNlZjU2";
 const KEYS: [&str; 4] = [KEY, HEADER_KEY, QUERY_KEY, PASSWORD];
 
@@ -40,7 +42,7 @@ fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// Everything that was shown.
+/// Collects all output.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<String>>);
 
@@ -69,7 +71,7 @@ impl Shown {
     }
 }
 
-/// Whatever is logged or traced by anybody, at any level.
+/// Collects logs and traces of all crates, at every level.
 impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Shown {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
         attributes.record(&mut Fields(self));
@@ -92,7 +94,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// The same for crates that log with `log`.
+/// Collects the messages of crates that log with `log`.
 impl log::Log for Shown {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
@@ -105,14 +107,16 @@ impl log::Log for Shown {
     fn flush(&self) {}
 }
 
-/// What a server answers: written when the request's head is known, since it may be sent back.
+/// Builds a server's response from the head of the request, since a response may contain parts of
+/// the request.
 type Answer = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// A server that gives these answers in turn, one a connection, and the last one from then on.
+/// Starts a server that gives one response per connection, and repeats the last one. Returns its
+/// address.
 fn serve(answers: Vec<Answer>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    // It ends with the process; a test has only a few.
+    // The thread ends with the process.
     thread::spawn(move || {
         for (turn, stream) in listener.incoming().enumerate() {
             let Ok(stream) = stream else { return };
@@ -151,7 +155,7 @@ fn document(body: Value) -> Answer {
     Arc::new(move |_| http(200, JSON, &body.to_string()))
 }
 
-/// One of the four wire formats.
+/// The wire formats of the adapters.
 #[derive(Clone, Copy, Debug)]
 enum Format {
     Chat,
@@ -163,7 +167,7 @@ enum Format {
 impl Format {
     const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 
-    /// A tool call, then a text.
+    /// Responses for a successful run: a tool call, then a text.
     fn story(self) -> Vec<Answer> {
         let arguments = json!({"a": 1, "b": 2});
         let text = arguments.to_string();
@@ -204,7 +208,7 @@ impl Format {
         vec![document(call), document(answer)]
     }
 
-    /// An error inside of a stream.
+    /// Returns an error event within a stream.
     fn stream_error(self, said: &str) -> String {
         let error = match self {
             Self::Chat => json!({"error": {"message": said, "code": said, "type": said}}),
@@ -215,7 +219,7 @@ impl Format {
         format!("data: {error}\n\n")
     }
 
-    /// A model with a key in every place that takes one.
+    /// Returns a model with a key in every setting that accepts one.
     fn model(self, server: &str, shown: &Shown, from: KeyFrom) -> Arc<dyn Model> {
         let url = format!("http://{server}/v1?sig={QUERY_KEY}");
         let settings = HttpSettings::default()
@@ -259,7 +263,7 @@ impl SecretProvider for Vault {
     }
 }
 
-/// All ways in which a server may send back what it was sent.
+/// Returns responses that contain the request's keys, in every known way.
 fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
     fn answer(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Answer {
         Arc::new(answer)
@@ -316,7 +320,7 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// One run to its end; everything it shows is kept. Its outcome.
+/// Runs an agent to its end and collects all output. Returns the outcome.
 async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String, agentflow::Error> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("keys-{}.json", std::process::id()));
     let cassette = Cassette::record(&file, model).unwrap();
@@ -393,7 +397,7 @@ async fn no_key_is_ever_shown() {
             let said = run(format.model(&server, &shown, from), &shown, "a story").await;
             assert_eq!(said.unwrap(), "three", "{format:?}");
         }
-        // With a password in the address, the client makes an `Authorization` of it.
+        // The HTTP client turns a password in the URL into an `Authorization` header.
         for (user, keys) in [(String::new(), &KEYS[..3]), (format!("user:{PASSWORD}@"), &KEYS)] {
             for (what, answer) in echoes(format, keys) {
                 let server = format!("{user}{}", serve(vec![answer]));
@@ -404,7 +408,7 @@ async fn no_key_is_ever_shown() {
         let wrong = format.model("127.0.0.1:1", &shown, KeyFrom::Given);
         assert!(run(wrong, &shown, "nobody").await.is_err());
     }
-    // That nothing is found means something only when something was looked at.
+    // The search is only meaningful if the output was collected.
     let all = shown.0.lock().unwrap().clone();
     for seen in [
         "[hidden]",
@@ -421,7 +425,7 @@ async fn no_key_is_ever_shown() {
     shown.holds_no_key();
 }
 
-/// The search itself finds what is there.
+/// Checks that the search finds a key.
 #[test]
 #[should_panic(expected = "plainly-a-key-5f1d9c7e2b is shown in: a log: ")]
 fn a_key_that_is_shown_is_found() {

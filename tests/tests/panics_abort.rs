@@ -1,6 +1,8 @@
-//! A program in which a panic ends the process: a denied call ends its step without one.
+//! Tests a denied call in a program in which a panic ends the process: the step must end without a
+//! panic.
 //!
-//! A separate program, since the setting applies to the process, as a profile with `panic = "abort"` does.
+//! This is a separate test program, since the setting applies to the whole process, like a profile
+//! with `panic = "abort"`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
@@ -35,7 +37,7 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
     }
 }
 
-/// The program aborts from the first runtime on.
+/// Switches the process to `panic = "abort"` behavior and installs the log.
 fn aborts() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -44,7 +46,7 @@ fn aborts() {
     });
 }
 
-/// Counts when it is dropped by a panic.
+/// Increments a counter if a panic drops it.
 struct Guard;
 
 impl Drop for Guard {
@@ -96,7 +98,7 @@ async fn pays(kind: u32) -> Result<u32, String> {
         2 => Ok(charge_later(1).await),
         _ => charge_asked(1),
     };
-    // The step continues after the error, and its further calls are not made.
+    // The step handles the error, but its further calls are not executed.
     first.or(Ok::<u32, String>(0))?;
     charge_nothing(1)
 }

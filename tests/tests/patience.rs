@@ -1,6 +1,6 @@
-//! Durable runs retry failed model calls by themselves, and a failed run is in the log.
+//! Tests the automatic retries of model calls in durable runs, and the log message of a failed run.
 //!
-//! A program of its own, since it takes the process's one `tracing` subscriber.
+//! This is a separate test program, since it installs the process-wide `tracing` subscriber.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -24,10 +24,10 @@ use tracing::field::Field;
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-/// What a durable run does at most.
+/// Maximum number of retries in a durable run.
 const RETRIES: usize = 6;
 
-/// A model that fails so often and then answers; counts its calls.
+/// Returns a model that fails `times` times and then answers, and its counter of calls.
 fn failing(times: usize, error: impl Fn() -> ModelError + Send + Sync + 'static) -> (ScriptedModel, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
@@ -50,7 +50,7 @@ fn delays(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(delay).collect()
 }
 
-/// A run with a store: its result, its events, and how long it took.
+/// Runs an agent with a store. Returns its result, its events and its duration.
 async fn durable(
     builder: agentflow::runtime::RuntimeBuilder,
     agent: Agent,
@@ -72,7 +72,7 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
     assert_eq!(delays(&events).len(), 2);
     assert!(took >= Duration::from_millis(2_250) && took <= Duration::from_secs(3), "{took:?}");
 
-    // So it is with middleware that has no word in it, and for an agent that is a step.
+    // The same with middleware that does not decide about errors, and for an agent within a step.
     let (model, calls) = failing(2, refused);
     let agent = Agent::new(model).with(Hooks::new().before_model(|_| Ok(Flow::Continue)));
     let (outcome, events, _) = durable(test_runtime(), agent).await;
@@ -111,7 +111,7 @@ async fn the_retries_of_a_durable_run_are_bounded_and_grow_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_help_is_not_retried() {
-    // Without a store nothing waits unasked.
+    // A run without a store does not retry unless it is configured.
     let (model, calls) = failing(1, refused);
     let error = Agent::new(model).runtime(&test_runtime().build()).run("go").await.unwrap_err();
     assert_eq!((error.kind().as_str(), calls.load(Ordering::SeqCst)), ("transport", 1));
@@ -127,7 +127,7 @@ async fn what_cannot_help_is_not_retried() {
         let (outcome, _, took) = durable(test_runtime(), Agent::new(model)).await;
         assert!(outcome.is_err() && calls.load(Ordering::SeqCst) == 1 && took.is_zero(), "{:?}", error());
     }
-    // A wait that the provider asks for is the wait.
+    // If the provider specifies a delay, that delay is used.
     let (model, _) =
         failing(1, || ModelError::new(ModelErrorKind::RateLimited, "x").with_retry_after(Duration::from_secs(7)));
     let (outcome, events, _) = durable(test_runtime(), Agent::new(model)).await;
@@ -141,11 +141,11 @@ async fn middleware_that_retries_decides_alone() {
         let (outcome, _, _) = durable(test_runtime().with(retry(retries)), Agent::new(model)).await;
         assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("transport".to_owned()), made));
     }
-    // Of one agent too, wherever it runs.
+    // The same for middleware of a single agent.
     let (model, calls) = failing(usize::MAX, refused);
     let (outcome, _, _) = durable(test_runtime(), Agent::new(model).with(retry(2))).await;
     assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("transport".to_owned()), 3));
-    // The attempts of fallbacks count: they are attempts at the same call.
+    // Attempts with fallback models count as attempts of the same call.
     let ((first, firsts), (second, seconds)) = (failing(usize::MAX, refused), failing(usize::MAX, refused));
     let agent = Agent::new(first.named("one", "m")).with(fallback_models([second.named("two", "m")]));
     let (outcome, _, _) = durable(test_runtime(), agent).await;
@@ -179,7 +179,7 @@ async fn retries_are_counted_over_a_crash() {
         let all = handle.recorded();
         check_events(&all).unwrap();
         assert_eq!(delays(&all).len(), RETRIES, "cut after {cut}");
-        // A call that the crash interrupted is retried and is not a retry.
+        // The interrupted call is repeated, but that does not count as a retry.
         let made = delays(&events[..cut]).len();
         let failed = events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
         let expected = if failed { 0 } else { 1 + RETRIES - made };
@@ -201,11 +201,12 @@ async fn a_run_that_waits_for_its_model_can_be_cancelled() {
     check_events(&handle.recorded()).unwrap();
 }
 
-/// A server that refuses so many requests with 503 and then answers; counts them.
+/// Starts a server that refuses the first `refusals` requests with status 503. Returns its counter
+/// of requests.
 fn serve(listener: TcpListener, refusals: usize) -> Arc<AtomicUsize> {
     let requests = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&requests);
-    // It ends with the process; a test has only a few.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -241,7 +242,7 @@ async fn the_retries_of_a_run_and_those_of_http_do_not_multiply() {
         let error = chat(port).call(request).await.unwrap_err();
         assert_eq!((error.kind(), requests.load(Ordering::SeqCst)), (ModelErrorKind::Overloaded, expected));
     }
-    // Only a run that retries says so: a durable one, where no middleware decides.
+    // Only a run that retries sets `retried_by_caller`: a durable run without retrying middleware.
     for (durable, retries, expected) in [(true, None, true), (false, None, false), (true, Some(0), false)] {
         let model = ScriptedModel::new([Turn::text("done")]).capturing();
         let mut builder = test_runtime();
@@ -252,7 +253,7 @@ async fn the_retries_of_a_run_and_those_of_http_do_not_multiply() {
     }
 }
 
-/// In real time: nobody listens, and then somebody does.
+/// Runs in real time: the port refuses connections first, then a server listens.
 #[tokio::test]
 async fn an_endpoint_that_refuses_connections_for_a_while_is_waited_for() {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
@@ -269,8 +270,8 @@ async fn an_endpoint_that_refuses_connections_for_a_while_is_waited_for() {
     assert_eq!((requests.load(Ordering::SeqCst), delays(&handle.recorded()).len()), (1, 1));
 }
 
-/// What agentflow logs at `info`, in all tests of this process: `tracing` remembers for all threads what one of them
-/// does not want.
+/// Collects messages of agentflow at level `info` for all tests of the process. `tracing` caches
+/// the interest of subscribers for all threads, so a log per thread would lose messages.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -304,7 +305,7 @@ async fn a_failed_run_is_in_the_log_once() {
     assert!(lines[0].contains("[redacted]") && !lines[0].contains("swordfish"), "{lines:?}");
     assert!(!lines[0].contains(['\n', '\u{1b}', '\u{202e}']), "{lines:?}");
 
-    // A step that fails is not a run that does; the run is, once.
+    // A failed agent within a step is not a failed run. Only the run itself is logged, once.
     let agent = failing("a step");
     let workflow = Workflow::build("logged", ["task"], |b, (task,)| {
         b.node("ask", (task,), move |cx, (task,): (String,)| {
@@ -317,7 +318,7 @@ async fn a_failed_run_is_in_the_log_once() {
     handle.result().await.unwrap_err();
     assert_eq!((seen("logged").len(), seen("a step").len()), (1, 0));
 
-    // Neither is one that ended well or was cancelled.
+    // Successful and cancelled runs are not logged as failures.
     let named = |turn: Turn| Agent::new(ScriptedModel::new([turn])).name("no failure").runtime(&runtime);
     named(Turn::text("fine")).run("go").await.unwrap();
     let handle = named(Turn::stall()).start("go").unwrap();

@@ -1,5 +1,8 @@
-//! Refuses workflows with two agents that save their answers under one key and may run at the same time, or with two calls in one
-//! value that both need an approval, or with a call that cannot ask about its arguments. It is a separate test program, since it links a workflow that cannot be built.
+//! Tests workflows that are refused: two agents that save under one key and may run at the same
+//! time, two calls in one value that both need approval, and a call that cannot ask about its
+//! arguments.
+//!
+//! This is a separate test program, since it links a workflow that cannot be built.
 
 use agentflow::Workflow;
 use agentflow::prelude::*;
@@ -79,7 +82,7 @@ fn mocks() -> Mocks {
     Mocks::new().agent("twice_style", any()).agent("twice_facts", any())
 }
 
-/// Why a workflow cannot be built.
+/// Returns the reason why a workflow cannot be built.
 fn refused<In, Out>(workflow: fn() -> Workflow<In, Out>) -> String {
     let panic = std::panic::catch_unwind(move || drop(workflow())).expect_err("it is refused");
     panic.downcast_ref::<String>().expect("it panics with a text").clone()
@@ -131,7 +134,7 @@ async fn stamped_once(papers: u32) -> Result<u32> {
     Ok(done)
 }
 
-/// The node would ask about the values that it reads, and not about the arguments of the call.
+/// The node would ask about its inputs instead of the arguments of the call.
 #[tokio::test]
 async fn a_call_that_cannot_ask_about_its_arguments_is_refused() {
     let error = stamped_once(1).await.unwrap_err().to_string();

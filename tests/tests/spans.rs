@@ -1,7 +1,8 @@
-//! Spans as OpenTelemetry's GenAI conventions name them, nested as the work is.
+//! Tests spans with the names of OpenTelemetry's GenAI conventions, nested like the work.
 //!
-//! A program of its own: `tracing` asks the thread that first passes a place in the code if anybody listens there, and
-//! remembers its answer for all threads. So each test here listens, and none runs beside one that does not.
+//! This is a separate test program: `tracing` caches for all threads whether the first thread at a
+//! call site has a subscriber. So every test here has a subscriber, and none runs beside a test
+//! without one.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -58,7 +59,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
 }
 
 impl Collected {
-    /// The spans of a name.
+    /// Returns the spans with this name.
     fn named(&self, name: &str) -> Vec<(u64, Span)> {
         let spans = self.0.lock().unwrap().clone();
         let found: Vec<_> = spans.into_iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
@@ -99,7 +100,7 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
     ] {
         assert_eq!(first.get(name).map(String::as_str), Some(value), "{name}: {first:?}");
     }
-    // What is not known is not there.
+    // Unknown fields are absent.
     for name in ["error.type", "gen_ai.request.top_p", "gen_ai.response.id", "gen_ai.usage.input_tokens"] {
         assert!(!first.contains_key(name), "{name}: {first:?}");
     }
@@ -209,7 +210,8 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
         }
     }
 
-    // The steps of a workflow, functions among them, have the same; without a session the run is the conversation.
+    // The steps of a workflow, including functions, have the same fields. Without a session, the
+    // run is the conversation.
     let runtime = test_runtime().model(script()).build();
     runtime.start(joined::workflow(), (2,)).caller("bob").await.unwrap().result().await.unwrap();
     let workflow = collected.named("invoke_workflow joined")[0].0;

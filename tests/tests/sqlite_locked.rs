@@ -1,6 +1,6 @@
-//! A store whose file another process has locked: runs wait, say so, and continue.
+//! Tests a store whose file is locked by another process: runs wait, log that, and continue.
 //!
-//! A test program of its own, since it takes the process's one `tracing` subscriber.
+//! This is a separate test program, since it installs the process-wide `tracing` subscriber.
 
 use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Everything that is logged by this program, on whatever thread.
+/// The log of all threads of this program.
 static LOGGED: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
 static MORE: Condvar = Condvar::new();
 
@@ -39,10 +39,10 @@ impl Visit for Line {
     }
 }
 
-/// Longer than anything here takes that ends at all.
+/// Longer than any operation in these tests.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Waits until something was logged so often about a file, and gives the last line.
+/// Waits for the given number of messages about a file and returns the last one.
 fn logged(level: Level, path: &Path, times: usize) -> String {
     let about = |(of, line): &&(Level, String)| *of == level && line.contains(&*path.to_string_lossy());
     let lines = LOGGED.lock().unwrap();
@@ -62,7 +62,7 @@ struct Locked {
     other: Connection,
 }
 
-/// A store whose file is locked by somebody else after this has run.
+/// Prepares a store, then locks its file through another connection.
 async fn locked(prepare: impl AsyncFnOnce(&SqliteStore)) -> Locked {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -72,7 +72,7 @@ async fn locked(prepare: impl AsyncFnOnce(&SqliteStore)) -> Locked {
     let path = folder.path().canonicalize().unwrap().join("runs.db");
     let store = SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
     prepare(&store).await;
-    // To SQLite every connection is as another process.
+    // SQLite treats another connection like another process.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     Locked { _folder: folder, path, store, other }
@@ -175,7 +175,7 @@ async fn opening_a_locked_file_fails_when_it_must_be_written() {
     }
     other.execute_batch("ROLLBACK").unwrap();
     drop(open().await.unwrap());
-    // A file with its tables need not be written.
+    // A file that already has the tables need not be written.
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     drop(open().await.unwrap());
 }

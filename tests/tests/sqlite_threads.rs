@@ -1,6 +1,7 @@
-//! `SqliteStore` reads and writes on threads of its own: they need no runtime of the program, and end with the store.
+//! Tests the threads of `SqliteStore`: it reads and writes on its own threads, which need no async
+//! runtime and end with the store.
 //!
-//! A test program of its own, since it counts the store's threads in its process.
+//! This is a separate test program, since it counts the store's threads in the process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ fn run() -> RunId {
     RunId::new("a")
 }
 
-/// The names of this program's threads that belong to a store, where the system tells them.
+/// Returns the names of the store's threads, where the system provides them.
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("agentflow")).collect()
 }
 
-/// Waits for a future on this thread, without any runtime.
+/// Waits for a future on this thread, without a runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -44,13 +45,13 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// One test, so that no other store of this program has threads at the same time.
+/// All in one test, so that no other store has threads at the same time.
 #[test]
 fn reading_needs_no_thread_of_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
 
-    // A tool that never comes back has the only thread for blocking work.
+    // The only thread for blocking work is occupied.
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let (release, stuck) = std::sync::mpsc::channel::<()>();
     let (begun, has_begun) = oneshot::channel();
@@ -72,7 +73,7 @@ fn reading_needs_no_thread_of_the_program() {
     drop(release);
     drop(runtime);
 
-    // Neither does it need the runtime.
+    // The store also works after the runtime has ended.
     let id = run();
     let reads = (0..200).map(|after| store.read(&id, after % 50, 100));
     let lengths: Vec<usize> = block_on(join_all(reads)).into_iter().map(|events| events.unwrap().len()).collect();
@@ -82,7 +83,7 @@ fn reading_needs_no_thread_of_the_program() {
         assert!((2..=9).contains(&threads_now.len()), "one that writes and a few that read: {threads_now:?}");
     }
 
-    // A read that nobody waits for any more keeps nothing open.
+    // A dropped read keeps no connection open.
     let _ = store.read(&id, 0, 100).now_or_never();
     drop(store);
     assert_eq!(threads(), Vec::<String>::new(), "they end with the last handle");

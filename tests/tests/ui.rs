@@ -1,9 +1,10 @@
-//! The compiler's messages about each mistake with our macros; see `ui/README.md`.
+//! Compares the compiler's messages for each mistake with the macros; see `ui/README.md`.
 //!
-//! Compilers word them differently, so the test compares under the minor version that the `.stderr` files were blessed
-//! with, and says `skipped` under any other. `AGENTFLOW_UI=1` compares all the same.
+//! The messages differ between compiler versions. The test compares them only under the minor
+//! version that wrote the `.stderr` files, and prints `skipped` under other versions.
+//! `AGENTFLOW_UI=1` forces the comparison.
 //!
-//! A program of its own, since it runs cargo in the project's target folder for minutes.
+//! This is a separate test program, since it runs cargo in the project's target folder for minutes.
 
 use agentflow_tests::words_are_blessed;
 

@@ -1,5 +1,6 @@
-//! Writes the agent: the function with its body, a struct of its name, and one static. Every path is absolute, and the
-//! expansion holds no logic: it calls functions of the library. `tests/expansion/agent` shows examples.
+//! Writes the agent: the function with its body, a struct with its name, and a static. Every path
+//! is absolute. The expansion contains no logic and calls functions of the library.
+//! `tests/expansion/agent` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -29,8 +30,8 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
             quote!(#private::Some(#of))
         }
     };
-    // Whatever has the type of the agent begins and ends where the return type does: the compiler reports the same mistake
-    // at the same place, and shows it once.
+    // All expressions of the agent's type get the span of the return type. The compiler then
+    // reports the same mistake at the same position and shows it only once.
     let (first, last) = ends(&output);
     let begin = quote_spanned!(first=> <);
     let (agent_type, agent_fn) = (Ident::new("Agent", last), Ident::new("agent", last));
@@ -47,7 +48,8 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let known_model = known_model(&agent.options, &private);
     let old: Vec<_> = attrs.iter().filter(|attr| attr.path().is_ident("deprecated")).collect();
     quote! {
-        // The documentation is what the model reads, and the arguments are the call's.
+        // The doc comment is the instruction, so it has no section about errors. The arguments are
+        // owned, because they belong to the call.
         #(#attrs)*
         #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
         #vis #signature {
@@ -100,7 +102,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     }
 }
 
-/// The agent of a call: its arguments become instruction and message.
+/// Writes the agent of a call, with instruction and message built from its arguments.
 fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> (Vec<TokenStream>, TokenStream) {
     let values = agent.template.values.iter().enumerate().map(|(index, shown)| {
         let name = value_name(index);
@@ -141,22 +143,23 @@ fn value_name(index: usize) -> Ident {
     format_ident!("value{index}", span = Span::mixed_site())
 }
 
-/// The JSON of a parameter or of a field. A type that cannot be JSON is reported at the parameter's type, or for a field
-/// at the line of the instruction.
+/// Writes the JSON of a parameter or a field. If its type has no JSON form, the error is reported
+/// at the parameter's type, or for a field at the line of the instruction.
 fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenStream {
     let Param { ident, ty, .. } = &params[shown.param];
     if shown.fields.is_empty() {
         let span = ends(ty).0;
         return quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
     }
-    // Resolved where the user wrote the parameter, reported at the line of the placeholder.
+    // The name is resolved as the user's parameter, and errors are reported at the placeholder's
+    // line.
     let mut param = ident.clone();
     param.set_span(shown.span.resolved_at(ident.span()));
     let fields = &shown.fields;
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-/// The agent of a call whose arguments were read.
+/// Writes the agent of a call whose arguments are read from JSON.
 fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenStream) -> TokenStream {
     let (first, last) = ends(output);
     let arguments = local("arguments");
@@ -167,10 +170,10 @@ fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenSt
     quote!(#begin #ident>::#agent_fn #given)
 }
 
-/// How the agent is called by its name, with arguments as JSON.
+/// Writes how the agent is called by name with JSON arguments.
 fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &TokenStream) -> TokenStream {
     let parameters = agent.params.iter().map(|Param { ty, name, .. }| {
-        // Method resolution does not look at lifetimes, and a reference cannot be read.
+        // Method resolution ignores lifetimes, and a reference cannot be read from JSON.
         let read = match has_lifetime(quote!(#ty)) {
             true => quote!(#private::None),
             false => quote!(#private::ParameterForm::<#ty>::READ),
@@ -261,7 +264,8 @@ fn options(
     quote!(#private::AgentOptions { #(#fields,)* ..#private::AgentOptions::DEFAULT })
 }
 
-/// Checks a model's name without a provider at compile time; only the library knows which of them are unambiguous.
+/// Checks a model name without a provider at compile time. Only the library knows which of these
+/// names are unambiguous.
 fn known_model(options: &AgentOptions, private: &TokenStream) -> Option<TokenStream> {
     let model = options.model.as_ref().filter(|model| !model.value().contains(['/', ':']))?;
     let check = quote_spanned!(model.span()=> const _: () = known_model(#model););

@@ -1,5 +1,6 @@
-//! `#[agent]`: `parse` reads the options and `template` the comment, `model` holds the agent as data, `validate`
-//! refuses what cannot be an agent, `expand` writes the code. It knows names only: types are judged by the compiler.
+//! Implements `#[agent]`. `parse` reads the options and `template` the doc comment, `model` is the
+//! agent as data, `validate` reports functions that cannot be an agent, and `expand` writes the
+//! code. The macro sees only names; the compiler checks types.
 
 mod expand;
 mod model;
@@ -18,7 +19,7 @@ use crate::{fallback, function, place};
 const EXPECTED: &str =
     "`#[agent]` goes on a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
 
-/// From the attribute's and the item's tokens to the agent.
+/// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
@@ -32,8 +33,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     function.plus_after_type(&mut errors);
-    // With a wrong option or placeholder the agent is still written, so that the compiler checks its types in the same
-    // pass.
+    // The agent is written even if an option or a placeholder is wrong, so that the compiler checks
+    // its types in the same pass.
     let mut shape = Errors::default();
     let agent = model::agent(options, &function, &mut errors, &mut shape);
     validate::agent(&agent, &function, &mut errors, &mut shape);
@@ -42,7 +43,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         let agent = expand::agent(&agent, &function, &mut errors);
         return quote!(#agent #errors);
     }
-    // An `impl` cannot hold a struct.
+    // A struct cannot be declared in an `impl`.
     let stub = (!associated && function.signature.receiver().is_none()).then(|| {
         fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident, Some(agent.params.len()))
     });

@@ -1,4 +1,4 @@
-//! What the agent is: its name, its parameters, its instruction, its options.
+//! The agent as data: name, parameters, instruction and options.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
@@ -13,9 +13,9 @@ use crate::function::{Function, bare, is_plain};
 pub(super) struct Agent {
     pub(super) krate: Path,
     pub(super) name: String,
-    /// Where the name comes from.
+    /// Span of the name, for errors.
     pub(super) name_span: Span,
-    /// The instruction as it is written: an expression that is a string.
+    /// The instruction as written: a string expression.
     pub(super) description: TokenStream,
     pub(super) template: Template,
     pub(super) context: Option<ContextParam>,
@@ -23,7 +23,7 @@ pub(super) struct Agent {
     pub(super) options: AgentOptions,
 }
 
-/// The first parameter when it is a reference.
+/// The first parameter, if it is a reference.
 pub(super) struct ContextParam {
     pub(super) ident: Ident,
     /// The type after the `&`.
@@ -33,16 +33,16 @@ pub(super) struct ContextParam {
 pub(super) struct Param {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// What the model and the placeholders call it.
+    /// The parameter's name for the model and in placeholders.
     pub(super) name: String,
 }
 
-/// `shape` collects the mistakes because of which no agent is written.
+/// Builds the model. `shape` collects mistakes that prevent the agent from being written.
 pub(super) fn agent(options: AgentOptions, function: &Function, errors: &mut Errors, shape: &mut Errors) -> Agent {
     let mut context = None;
     let mut params = Vec::new();
     for (index, input) in function.signature.inputs.iter().enumerate() {
-        // `self` is refused by `validate`.
+        // `validate` reports `self`.
         let FnArg::Typed(input) = input else { continue };
         let Some(ident) = name(input, shape) else { continue };
         match bare(&input.ty) {
@@ -67,7 +67,7 @@ pub(super) fn agent(options: AgentOptions, function: &Function, errors: &mut Err
     Agent { krate, name, name_span, description, template, context, params, options }
 }
 
-/// The parameter's name. Everything else a pattern can say has no meaning without a body.
+/// Returns the parameter's name. Other elements of a pattern have no meaning without a body.
 fn name(input: &PatType, errors: &mut Errors) -> Option<Ident> {
     for attr in &input.attrs {
         if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {

@@ -1,4 +1,4 @@
-//! Reads the options of `#[agent(..)]` and reports those that are wrong.
+//! Parses the options of `#[agent(..)]` and reports wrong ones.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Lit, LitFloat, LitInt, LitStr, Path};
@@ -6,7 +6,7 @@ use syn::{Lit, LitFloat, LitInt, LitStr, Path};
 use crate::errors::Errors;
 use crate::options::{self, Value, small};
 
-/// The options on the function. A wrong option is reported and then ignored.
+/// The options on the function. A wrong option is reported and ignored.
 #[derive(Default)]
 pub(super) struct AgentOptions {
     pub(super) model: Option<LitStr>,
@@ -14,7 +14,7 @@ pub(super) struct AgentOptions {
     pub(super) tools: Vec<Path>,
     pub(super) temperature: Option<LitFloat>,
     pub(super) max_tokens: Option<LitInt>,
-    /// The variant of the library's `PromptCache`.
+    /// A variant of the library's `PromptCache`.
     pub(super) prompt_cache: Option<Ident>,
     pub(super) max_steps: Option<LitInt>,
     pub(super) output_retries: Option<LitInt>,
@@ -45,15 +45,15 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
             ("output_key", Value::Path(path)) => options.output_key = Some(path),
             ("name", Value::Text(text)) => options.name = Some(text),
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Unreachable while the table in `options` and this list agree.
+            // Unreachable if this list matches the table in `options`.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
     options
 }
 
-/// Checks a name with its provider. A name without one is checked by a constant in the expansion, since only the library
-/// knows the models.
+/// Checks a model name that has a provider. A constant in the expansion checks a name without a
+/// provider, because only the library knows the models.
 fn model_name(text: LitStr, errors: &mut Errors) -> Option<LitStr> {
     let name = text.value();
     let halves = name.split_once(['/', ':']);
@@ -85,7 +85,7 @@ fn prompt_cache(text: &LitStr, errors: &mut Errors) -> Option<Ident> {
     Some(Ident::new(variant, text.span()))
 }
 
-/// A number that is not zero.
+/// Returns a number that is not zero.
 fn some(number: LitInt, nothing: &str, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {

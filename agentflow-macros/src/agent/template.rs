@@ -1,5 +1,5 @@
-//! The documentation comment of an agent: divides it into the instruction and the user's message, and checks its
-//! placeholders by name. Whether a parameter has a field, and whether a value can be shown, is left to the compiler.
+//! Parses the documentation comment of an agent. It splits the comment into the instruction and the
+//! user's message and checks the names in placeholders. The compiler checks fields and types.
 
 use proc_macro2::{Ident, Span};
 use syn::{Attribute, Expr, Lit};
@@ -8,13 +8,13 @@ use crate::docs;
 use crate::errors::{Errors, nearest};
 use crate::placeholders::{self, FieldPath, Part};
 
-/// The comment in pieces. A paragraph that shows a caller's data is a part of the user's message, every other one of the
-/// instruction.
+/// The comment in pieces. A paragraph that shows data of the caller belongs to the user's message.
+/// All other paragraphs belong to the instruction.
 #[derive(Default)]
 pub(super) struct Template {
     pub(super) instruction: Vec<Piece>,
     pub(super) message: Vec<Piece>,
-    /// The values that are shown; a value that is shown twice is here once.
+    /// The values in placeholders, each once.
     pub(super) values: Vec<Shown>,
 }
 
@@ -26,34 +26,34 @@ pub(super) enum Piece {
         key: String,
         optional: bool,
     },
-    /// Such as `include_str!("..")`: only the compiler can read it, so it has no placeholders.
+    /// For example `include_str!("..")`. Only the compiler can read it, so it has no placeholders.
     Expr(Box<Expr>),
 }
 
-/// A parameter, or a field of it.
+/// A parameter or a field of a parameter.
 pub(super) struct Shown {
     /// The index of the parameter.
     pub(super) param: usize,
     pub(super) fields: Vec<Ident>,
-    /// As it was written between the braces, without `system:`.
+    /// The path as written between the braces, without `system:`.
     pub(super) path: String,
-    /// The line of the comment.
+    /// Span of the line of the comment.
     pub(super) span: Span,
 }
 
-/// What a placeholder can name.
+/// The names that a placeholder can use.
 pub(super) struct ParamNames<'a> {
     pub(super) params: Vec<String>,
     pub(super) context: Option<&'a Ident>,
 }
 
-/// Lines without an empty one between them.
+/// Consecutive lines that are not empty.
 #[derive(Default)]
 struct Paragraph {
     pieces: Vec<Piece>,
-    /// The first placeholder of a caller's data.
+    /// The first placeholder for data of the caller.
     data: Option<String>,
-    /// The placeholders of a caller's data that the author puts into the instruction.
+    /// The placeholders that the author explicitly puts into the instruction with `system:`.
     system: Vec<(String, Span)>,
 }
 
@@ -74,6 +74,7 @@ impl Template {
                 }
                 other => {
                     template.end(&mut paragraph, errors);
+                    // Its text is unknown here, so it is a separate paragraph of the instruction.
                     paragraph.pieces.push(Piece::Expr(Box::new(other.clone())));
                     template.end(&mut paragraph, errors);
                 }
@@ -83,21 +84,22 @@ impl Template {
         template
     }
 
-    /// Whether the comment is empty.
+    /// Returns `true` if the comment is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.instruction.is_empty() && self.message.is_empty()
     }
 
-    /// Whether a placeholder shows the parameter or a part of it.
+    /// Returns `true` if a placeholder shows the parameter or a field of it.
     pub(super) fn shows(&self, param: usize) -> bool {
         self.values.iter().any(|shown| shown.param == param)
     }
 
-    /// Ends a paragraph and adds it where it belongs.
+    /// Ends a paragraph and adds it to the message or the instruction.
     fn end(&mut self, paragraph: &mut Paragraph, errors: &mut Errors) {
         let Paragraph { mut pieces, data, system } = std::mem::take(paragraph);
         let part = match &data {
             Some(data) => {
+                // The whole paragraph goes into the message, which contradicts `{system:..}`.
                 for (path, span) in system {
                     let message = format!(
                         "`{{system:{path}}}` stands in a paragraph that is sent as the user's message, since it shows \
@@ -173,7 +175,7 @@ impl Template {
         }
     }
 
-    /// A parameter or a field of it.
+    /// Parses a parameter or a field of a parameter.
     fn value(&mut self, path: &str, span: Span, names: &ParamNames<'_>) -> Result<Piece, String> {
         let FieldPath { name, fields } = FieldPath::read(path, span)?;
         if let Some(context) = names.context.filter(|context| *context == name) {
@@ -182,6 +184,7 @@ impl Template {
         let Some(param) = names.params.iter().position(|param| param == name) else {
             return Err(format!("there is no parameter `{name}`; {}", names.hint(name)));
         };
+        // A value that occurs twice is serialized once.
         if let Some(known) = self.values.iter().position(|shown| shown.path == path) {
             return Ok(Piece::Value(known));
         }

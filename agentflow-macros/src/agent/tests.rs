@@ -1,4 +1,4 @@
-//! Broken input: whatever it is, nothing panics and the item is kept.
+//! Tests with invalid input: the macro must not panic, and the item must be kept.
 
 use std::str::FromStr;
 
@@ -34,7 +34,7 @@ fn half_typed_items_are_kept_and_reported() {
         "f();",
         "@ # $ %",
     ] {
-        // An unbalanced delimiter never reaches a macro; it is tried as far as it lexes.
+        // The compiler never passes unbalanced delimiters to a macro, so such inputs are skipped.
         let Ok(tokens) = TokenStream::from_str(item) else { continue };
         let output = expand("", item);
         assert!(output.contains(&tokens.to_string()), "{item} became {output}");
@@ -100,8 +100,9 @@ fn every_mistake_is_reported() {
     let item =
         "/// {x}\n/// {y} {\nunsafe fn f<T>(mut a: &str, (b, c): (i64, i64), d: impl Copy, e: &Context, _: u8) {}";
     let output = expand("nmae = \"x\", temperature = -1, max_steps = 1, max_steps = 2", item);
-    // Three of the options, three placeholders, and: not async, unsafe, generic, no return type, a body, `mut`, two
-    // patterns, `impl`, a borrowed first parameter, a late context.
+    // Three mistakes in the options, three in placeholders, and eleven in the signature: not async,
+    // unsafe, generic, no return type, a body, `mut`, two patterns, `impl`, a borrowed first
+    // parameter, and a context that is not first.
     assert_eq!(output.matches("compile_error").count(), 17, "{output}");
     assert!(output.contains("unsafe fn f < T > (mut a : & str"), "{output}");
     assert!(output.contains("struct f { }"), "{output}");

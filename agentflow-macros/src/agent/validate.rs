@@ -1,5 +1,5 @@
-//! Refuses functions that cannot be an agent, where our message is plainer than the compiler's. It judges no types: the
-//! compiler does, by the bounds in the expansion.
+//! Reports functions that cannot be an agent, where a message of the macro is clearer than the
+//! compiler's. The compiler checks types by the bounds in the expansion.
 
 use quote::ToTokens;
 use syn::{GenericParam, ReturnType, Safety, Type};
@@ -85,7 +85,7 @@ fn param_type(ty: &Type, errors: &mut Errors) {
         Type::ImplTrait(opaque) => {
             errors.at(opaque, "an agent's parameter needs one type; write the type's name instead of `impl`");
         }
-        // The message guesses by the type's name; that it is refused does not depend on the guess.
+        // The type's name selects the message. The parameter is refused in any case.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }

@@ -1,5 +1,6 @@
-//! The options of the attributes: one table for the parser, the errors and the documentation. The parser reads from comma to
-//! comma, so that a mistake in one option does not hide one in the next. What a value means is left to each attribute.
+//! Parses the options of the attributes. One table drives the parser, the errors and the
+//! documentation. The parser continues after each comma, so that a mistake in one option does not
+//! hide a mistake in the next. Each attribute interprets the values.
 
 mod option_tables;
 mod other_names;
@@ -16,7 +17,7 @@ use self::option_tables::{Form, OptionSpec, OptionTable};
 use self::other_names::{Meant, meant};
 use crate::errors::{Errors, nearest};
 
-/// One option as it was given.
+/// An option with its parsed value.
 pub(crate) struct GivenOption {
     pub(crate) name: Ident,
     pub(crate) value: Value,
@@ -33,7 +34,7 @@ pub(crate) enum Value {
     Expr(Box<Expr>),
 }
 
-/// The options that are well-formed; everything else went to `errors`.
+/// Returns the well-formed options. All mistakes are added to `errors`.
 pub(crate) fn parse(tokens: TokenStream, table: &OptionTable, errors: &mut Errors) -> Vec<GivenOption> {
     let mut all: Vec<GivenOption> = Vec::new();
     let everything = |input: ParseStream<'_>| {
@@ -45,6 +46,7 @@ pub(crate) fn parse(tokens: TokenStream, table: &OptionTable, errors: &mut Error
                 Ok(given) => all.extend(given),
                 Err(error) => errors.push(error),
             }
+            // Skips the rest of a wrong option, so that the next option is parsed.
             let rest = until_comma(input)?;
             if !rest.is_empty() && errors.is_empty() {
                 errors.at(rest, "expected `,` before the next option");
@@ -71,7 +73,7 @@ fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> s
     let Ok(name) = input.call(Ident::parse_any) else {
         let wrong = until_comma(input)?;
         let message = format!("expected an option: one of {}", names(table.specs));
-        // Between two commas there is only the comma to point at.
+        // Nothing is between two commas, so the error is reported at the comma.
         return Err(match wrong.is_empty() {
             true => input.error(message),
             false => syn::Error::new_spanned(wrong, message),
@@ -80,7 +82,8 @@ fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> s
     let Some(spec) = table.specs.iter().find(|spec| name == spec.name) else {
         let given = name.to_string();
         let near = nearest(&given, table.specs.iter().map(|spec| spec.name));
-        // A word of another library says more than a name that looks alike: `max_turns` is not `max_tokens`.
+        // A known word of another library is a better hint than a similar name: `max_turns` does
+        // not mean `max_tokens`.
         let hint = match (meant(&given, table), near) {
             (Some(Meant::Elsewhere(remedy)), _) => remedy.to_owned(),
             (Some(Meant::Option(spec)), _) if spec.example == spec.name => format!("did you mean `{}`?", spec.name),
@@ -126,6 +129,7 @@ fn value(input: ParseStream<'_>, spec: &OptionSpec, name: &Ident) -> syn::Result
     if input.parse::<Option<Token![=]>>()?.is_none() {
         return Err(written(spec, or_name(until_comma(input)?, name)));
     }
+    // A wrong value is read again from here, so that all of it is underlined.
     let ahead = input.fork();
     let parsed = match spec.form {
         Form::Text => input.parse().map(Value::Text),
@@ -148,7 +152,7 @@ fn decimal(literal: Lit) -> syn::Result<Lit> {
     }
 }
 
-/// `[search, orders::find]`
+/// Parses `[search, orders::find]`.
 fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
     let group = input.parse::<Group>()?;
     if group.delimiter() != Delimiter::Bracket {
@@ -159,7 +163,7 @@ fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
     Ok(paths.parse2(group.stream())?.into_iter().collect())
 }
 
-/// The literal without its suffix, if it is in the range of `u32`.
+/// Returns the literal without its suffix if it fits into `u32`.
 pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     match number.base10_parse::<u32>() {
         Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
@@ -170,7 +174,7 @@ pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     }
 }
 
-/// `read, "billing:write"`
+/// Parses `read, "billing:write"`.
 fn name_list(input: ParseStream<'_>) -> syn::Result<Vec<LitStr>> {
     let one = |input: ParseStream<'_>| {
         if input.peek(LitStr) {

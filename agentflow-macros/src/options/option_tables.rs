@@ -1,21 +1,22 @@
-//! The tables of the options: the parser, the errors and the documentation read one. It parses nothing.
+//! Tables of the options of each attribute. The parser, the error messages and the documentation
+//! use them.
 
-/// What an option is called and how it is written.
+/// The name and the form of an option.
 pub(crate) struct OptionSpec {
     pub(crate) name: &'static str,
     pub(super) form: Form,
-    /// As a user writes it.
+    /// An example as a user writes it.
     pub(crate) example: &'static str,
-    /// For the table of the documentation.
+    /// The default, for the table in the documentation.
     #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
     pub(crate) default: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
     pub(crate) meaning: &'static str,
 }
 
-/// The options of one attribute at one place.
+/// The options of one attribute in one position.
 pub(crate) struct OptionTable {
-    /// As a user writes it, such as `#[tool]`.
+    /// The attribute as a user writes it, such as `#[tool]`.
     pub(super) attribute: &'static str,
     pub(super) specs: &'static [OptionSpec],
 }
@@ -25,7 +26,7 @@ pub(super) enum Form {
     Flag,
     Text,
     Number,
-    /// With or without a fraction.
+    /// A number with or without a fraction.
     Decimal,
     Path,
     /// `[path, path]`
@@ -33,12 +34,12 @@ pub(super) enum Form {
     Names,
     /// `name` alone or `name = expression`.
     MaybeExpr,
-    /// An expression that each attribute reads as one of its words.
+    /// An expression that each attribute reads as one of its keywords.
     Expr,
 }
 
 impl Form {
-    /// The type of the value, for the documentation.
+    /// Returns the type of the value for the documentation.
     #[cfg(test)]
     fn name(self) -> &'static str {
         match self {
@@ -155,7 +156,7 @@ const FUNCTION: &[OptionSpec] = &[
     CRATE,
 ];
 
-/// The options of all that ask a person.
+/// Option of all attributes that can ask a person.
 const APPROVE_TIMEOUT: OptionSpec = OptionSpec {
     name: "approve_timeout",
     form: Form::Text,
@@ -172,7 +173,7 @@ const ON_TIMEOUT: OptionSpec = OptionSpec {
     meaning: "what happens when nobody has answered in time: `fail`, `skip`, `deny` or `approve`; of a gate also `answer(value)`, a value of the type that it asks for",
 };
 
-/// The option that every attribute has on a function.
+/// Option of every attribute on a function.
 const CRATE: OptionSpec = OptionSpec {
     name: "crate",
     form: Form::Path,

@@ -1,4 +1,5 @@
-//! Names that other libraries give to our options, for the remedy in an error. It accepts none of them.
+//! Names that other libraries use for these options. They are not accepted, but used for hints in
+//! errors.
 
 use super::option_tables::{OptionSpec, OptionTable};
 
@@ -6,11 +7,12 @@ use super::option_tables::{OptionSpec, OptionTable};
 pub(super) enum Meant {
     /// An option of the attribute.
     Option(&'static OptionSpec),
-    /// The remedy, where no option says it.
+    /// A hint for a setting that is not an option.
     Elsewhere(&'static str),
 }
 
-/// The options, each with words of other libraries for it. Where an attribute has several of them, the first counts.
+/// The options with their names in other libraries. If several options of an attribute match, the
+/// first is used.
 const OPTIONS: &[(&str, &[&str])] = &[
     (
         "approve",
@@ -45,7 +47,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("rename", &["alias", "name"]),
 ];
 
-/// Remedies for words that no option of an attribute covers, by attribute.
+/// Hints for words that are not options, by attribute.
 const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     (
         "#[agent]",
@@ -61,7 +63,7 @@ const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     ("#[workflow]", &["retries", "retry"], "write `#[node(retry = 3)]` on the `let` of the step"),
 ];
 
-/// Looks an unknown option up.
+/// Looks up an unknown option.
 pub(super) fn meant(given: &str, table: &OptionTable) -> Option<Meant> {
     for (option, words) in OPTIONS {
         let spec = table.specs.iter().find(|spec| spec.name == *option);

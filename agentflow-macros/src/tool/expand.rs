@@ -1,6 +1,7 @@
-//! Writes the tool: the function, which looks for the step of a workflow that it is called in and is otherwise as it was, a
-//! struct of its name, one trait impl and one static. Every path is absolute, and the expansion holds no logic: it calls
-//! functions of the library. `tests/expansion/tool` shows examples.
+//! Writes the tool: the function, a struct with its name, a trait implementation and a static. The
+//! function first checks whether it is called in a workflow step, and is unchanged otherwise. Every
+//! path is absolute. The expansion contains no logic and calls functions of the library.
+//! `tests/expansion/tool` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
@@ -34,7 +35,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let letters = ('A'..).take(tool.params.len()).map(|letter| format_ident!("{letter}"));
     let parameters = letters.map(|letter| quote!(<Self as #private::#trait_of_arity>::#letter));
     quote! {
-        // A tool owns its arguments, whatever its body does with them.
+        // A tool owns its arguments, even if its body only borrows them.
         #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
         #(#attrs)* #vis #signature #body
 
@@ -84,7 +85,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     }
 }
 
-/// The schema of the answer, where the return type can be written once more.
+/// Writes the schema of the answer, if the return type can be repeated in other code.
 fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let ReturnType::Type(_, ty) = &function.signature.output else { return None };
     let is_opaque = any_token(quote!(#ty), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"));
@@ -100,8 +101,8 @@ fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> 
     })
 }
 
-/// The check that what undoes the tool takes what the tool takes, and what it returns: of types and of names. Nothing of it
-/// is called.
+/// Writes a compile-time check that the compensating tool takes the parameters of the tool and its
+/// output, with the same types and names. The code is never called.
 fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let path = tool.options.compensate.as_ref()?;
     let ident = &function.signature.ident;
@@ -129,7 +130,8 @@ fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Opti
     })
 }
 
-/// The function's body behind a look at the place. What is constant has no effect, so it looks at nothing.
+/// Writes the function's body with a check for a workflow step in front. A `const fn` has no
+/// effects and gets no check.
 fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
@@ -157,7 +159,7 @@ fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> To
     }
 }
 
-/// The parameter of the context, when it has a name.
+/// Returns the name of the context parameter, if it has one.
 fn given_context<'f>(tool: &Tool, function: &'f Function) -> Option<&'f Ident> {
     match (&tool.context, function.signature.inputs.first()?) {
         (Some(_), FnArg::Typed(input)) => match &*input.pat {
@@ -168,8 +170,8 @@ fn given_context<'f>(tool: &Tool, function: &'f Function) -> Option<&'f Ident> {
     }
 }
 
-/// The call in a step of a workflow: what is recorded calls the function once more, as the tool of that record, which
-/// runs its body.
+/// Writes the call in a workflow step. The recorded call invokes the function again, this time as
+/// the tool of that record, and then the body runs.
 fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let signature = &function.signature;
     let (ident, asyncness, output) = (&signature.ident, &signature.asyncness, &signature.output);
@@ -185,7 +187,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     let has_reference = matches!(output, ReturnType::Type(_, ty) if has_lifetime(quote!(#ty)));
     let context = tool.context.as_ref().map(|ty| {
         let span = ends(ty).0;
-        // An answer that borrows from the context borrows from the caller's.
+        // An answer that borrows from the context must borrow from the caller's context.
         match has_reference && is_given {
             true => quote!(#given,),
             false => quote_spanned!(span=> <#ty as #private::ContextParam>::of(&#cx),),
@@ -205,7 +207,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     };
     let answer = answer(&called, output, ident, private);
     let forms = match has_reference {
-        // Method resolution does not look at lifetimes, and a reference cannot be read back.
+        // Method resolution ignores lifetimes, and a reference cannot be decoded from the journal.
         true => {
             quote!((#private::OpaqueAnswer::agentflow_answer(&#form), #private::OpaqueError::agentflow_error(&#form)))
         }
@@ -244,12 +246,12 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     })
 }
 
-/// A variable that the user's code cannot name.
+/// Returns a variable that the user's code cannot name.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// The method that calls the function with its decoded arguments.
+/// Writes the method that calls the function with its decoded arguments.
 fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
@@ -294,7 +296,8 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     }
 }
 
-/// The function's value, and the tool's answer made of it; a type that cannot be an answer is reported at the return type.
+/// Writes the function's value and the tool's answer made from it. A type that cannot be an answer
+/// is reported at the return type.
 fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
@@ -314,7 +317,8 @@ fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &To
     }
 }
 
-/// The path to the library's private items, so that errors about what it names are reported at the span.
+/// Returns the path to the library's private items with this span, so that errors about its items
+/// are reported there.
 fn located(private: &TokenStream, span: Span) -> TokenStream {
     let one = |mut token: TokenTree| {
         token.set_span(span.resolved_at(token.span()));
@@ -332,7 +336,7 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
         };
         quote!(.with_default::<#ty>(const { &#private::default_fn(|| #expr) }))
     });
-    // So that an error about the type is reported at the type.
+    // With these spans, an error about the type is reported at the type.
     let (first, last) = ends(ty);
     let here = located(private, first);
     let filled = Ident::new("FILLED", last.resolved_at(Span::call_site()));

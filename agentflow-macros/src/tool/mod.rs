@@ -1,5 +1,6 @@
-//! `#[tool]`: `parse` reads the options, `model` holds the tool as data, `validate` refuses what cannot be a tool, `expand`
-//! writes the code. The function itself stays as it is, and its body is never read for more than the name `cx`.
+//! Implements `#[tool]`. `parse` reads the options, `model` is the tool as data, `validate` reports
+//! functions that cannot be a tool, and `expand` writes the code. The function is kept unchanged.
+//! Its body is only searched for the name `cx`.
 
 mod expand;
 mod model;
@@ -16,7 +17,7 @@ use crate::{fallback, function, paths, place};
 
 const EXPECTED: &str = "`#[tool]` goes on a function; write `fn` or `async fn` with a body";
 
-/// From the attribute's and the item's tokens to the tool.
+/// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
@@ -31,7 +32,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     function.plus_after_type(&mut errors);
     paths::add_tool(&function.signature.ident);
-    // With a wrong option the tool is still written, so that the compiler checks its types in the same pass.
+    // The tool is written even if an option is wrong, so that the compiler checks its types in the
+    // same pass.
     let mut shape = Errors::default();
     let tool = model::tool(options, &mut function, &mut errors, &mut shape);
     validate::tool(&tool, &function, &mut errors, &mut shape);
@@ -45,7 +47,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         let tool = expand::tool(&tool, &function);
         return quote!(#tool #errors);
     }
-    // An `impl` cannot hold a struct.
+    // A struct cannot be declared in an `impl`.
     let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::tool_stub(&tool.krate, &function.vis, &function.signature.ident));
     quote!(#function #errors #shape #stub)

@@ -1,4 +1,4 @@
-//! What the tool is: its name, its parameters, its options.
+//! The tool as data: name, parameters and options.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
@@ -13,38 +13,39 @@ use crate::function::{Function, bare, is_plain};
 pub(super) struct Tool {
     pub(super) krate: Path,
     pub(super) name: String,
-    /// Where the name comes from.
+    /// Span of the name, for errors.
     pub(super) name_span: Span,
-    /// An expression that is a string.
+    /// A string expression.
     pub(super) description: TokenStream,
-    /// The type after the first parameter's `&`.
+    /// The type after the `&` of the context parameter.
     pub(super) context: Option<Type>,
     pub(super) params: Vec<Param>,
     pub(super) options: ToolOptions,
 }
 
 pub(super) struct Param {
-    /// Its variable in the expansion, which the user's code cannot name.
+    /// Variable in the expansion, which the user's code cannot name.
     pub(super) ident: Ident,
-    /// Its name in the function.
+    /// Name in the function.
     pub(super) written: Ident,
     pub(super) ty: Type,
-    /// What the model calls it.
+    /// Name for the model.
     pub(super) name: String,
     pub(super) name_span: Span,
     pub(super) description: TokenStream,
     pub(super) default: Option<ParamDefault>,
 }
 
-/// Removes our attributes from the parameters; the rest of the function stays for the compiler.
+/// Builds the model and removes the attributes of this crate from the parameters. The rest of the
+/// function stays for the compiler.
 ///
-/// `shape` collects the mistakes because of which no tool is written.
+/// `shape` collects mistakes that prevent the tool from being written.
 pub(super) fn tool(options: ToolOptions, function: &mut Function, errors: &mut Errors, shape: &mut Errors) -> Tool {
     let krate = options.krate();
     let mut context = None;
     let mut params = Vec::new();
     for (index, input) in function.signature.inputs.iter_mut().enumerate() {
-        // `self` is refused by `validate`.
+        // `validate` reports `self`.
         let FnArg::Typed(input) = input else { continue };
         let attrs = Attrs::take(input, &krate, errors);
         match bare(&input.ty) {
@@ -106,7 +107,7 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
     })
 }
 
-/// The name in a pattern such as `Inject(db)`, as extractors of web frameworks are written.
+/// Returns the name in a pattern such as `Inject(db)`, the extractor syntax of web frameworks.
 fn resource_name(pattern: &Pat, ty: &Type) -> Option<String> {
     let (Pat::TupleStruct(taken), Type::Path(ty)) = (pattern, bare(ty)) else { return None };
     let is_inject = |path: &Path| path.segments.last().is_some_and(|last| last.ident == "Inject");
@@ -117,7 +118,7 @@ fn resource_name(pattern: &Pat, ty: &Type) -> Option<String> {
     (is_inject(&taken.path) || is_inject(&ty.path)).then_some(name)
 }
 
-/// Our attributes of one parameter, and its documentation.
+/// The `#[tool]` attributes and the documentation of one parameter.
 struct Attrs {
     description: TokenStream,
     options: ParamOptions,
@@ -132,6 +133,7 @@ impl Attrs {
         let description = docs::description(&input.attrs, krate);
         let mut taken =
             Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
+        // The compiler does not accept these attributes on the parameters of the expanded function.
         input.attrs.retain(|attr| {
             let path = attr.path();
             if path.is_ident("tool") {

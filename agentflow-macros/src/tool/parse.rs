@@ -1,4 +1,4 @@
-//! Reads the options of `#[tool(..)]`, on a function and on its parameters, and reports those that are wrong.
+//! Parses the options of `#[tool(..)]` on a function and its parameters, and reports wrong ones.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, LitInt, LitStr, Path};
@@ -8,19 +8,19 @@ use crate::errors::{Errors, nearest};
 use crate::options::{self, Value, small};
 use crate::unanswered::Unanswered;
 
-/// The options on the function. A wrong option is reported and then ignored.
+/// The options on the function. A wrong option is reported and ignored.
 #[derive(Default)]
 pub(super) struct ToolOptions {
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
-    /// In milliseconds, with the place for errors.
+    /// Milliseconds, with the span of the option for errors.
     pub(super) timeout: Option<(u64, Span)>,
     pub(super) retry: Option<LitInt>,
     pub(super) idempotent: bool,
-    /// The variant of `Effects`.
+    /// A variant of `Effects`.
     pub(super) effects: Option<Ident>,
     pub(super) approve: bool,
-    /// In milliseconds, with the place for errors.
+    /// Milliseconds, with the span of the option for errors.
     pub(super) approve_timeout: Option<(u64, Span)>,
     pub(super) on_timeout: Option<(Ident, Unanswered)>,
     pub(super) scopes: Vec<LitStr>,
@@ -69,7 +69,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
             ("scopes", Value::Names(scopes)) => options.scopes = distinct(scopes, errors),
             ("compensate", Value::Path(path)) => options.compensate = not_generic(path, errors),
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Unreachable while the table in `options` and this list agree.
+            // Unreachable if this list matches the table in `options`.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
@@ -117,7 +117,7 @@ fn distinct(scopes: Vec<LitStr>, errors: &mut Errors) -> Vec<LitStr> {
     scopes
 }
 
-/// The options on one parameter.
+/// The options on a parameter.
 pub(super) struct ParamOptions {
     pub(super) rename: Option<LitStr>,
     pub(super) default: Option<ParamDefault>,
@@ -141,6 +141,7 @@ pub(super) fn param_options(attr: &Attribute, into: &mut ParamOptions, errors: &
     };
     for given in options::parse(tokens, &options::TOOL_PARAMETER, errors) {
         let name = given.name.to_string();
+        // A parameter may have several `#[tool(..)]`, so duplicates are checked across all of them.
         let twice = match name.as_str() {
             "rename" => into.rename.is_some(),
             _ => into.default.is_some(),

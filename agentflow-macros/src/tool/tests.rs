@@ -1,4 +1,4 @@
-//! Broken input: whatever it is, nothing panics and the item is kept.
+//! Tests with invalid input: the macro must not panic, and the item must be kept.
 
 use std::str::FromStr;
 
@@ -36,7 +36,7 @@ fn half_typed_items_are_kept_and_reported() {
         "f();",
         "@ # $ %",
     ] {
-        // An unbalanced delimiter never reaches a macro; it is tried as far as it lexes.
+        // The compiler never passes unbalanced delimiters to a macro, so such inputs are skipped.
         let Ok(tokens) = TokenStream::from_str(item) else { continue };
         let output = expand("", item);
         assert!(output.starts_with(&tokens.to_string()) || item == "fn f()", "{item} became {output}");
@@ -49,7 +49,8 @@ fn a_body_is_not_read() {
     for body in ["{ let x = }", "{ if 1 }", "{ match a { ", "{ a. }", "{ @ }", "{ } trailing"] {
         let Ok(tokens) = TokenStream::from_str(body) else { continue };
         let output = expand("", &format!("fn f(a: i64) -> i64 {tokens}"));
-        // Behind the body stands the end of what surrounds it.
+        // The expansion closes its own block after the user's block, so `trailing` follows that
+        // brace.
         let (block, rest) = tokens
             .to_string()
             .split_once(" trailing")

@@ -1,5 +1,5 @@
-//! Refuses functions that cannot be a tool, where our message is plainer than the compiler's. It judges no types: the
-//! compiler does, by the bounds in the expansion.
+//! Reports functions that cannot be a tool, where a message of the macro is clearer than the
+//! compiler's. The compiler checks types by the bounds in the expansion.
 
 use quote::ToTokens;
 use syn::{GenericParam, ReturnType, Safety, Type};
@@ -9,7 +9,7 @@ use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, has_impl, is_name, mutable_context, named_context};
 use crate::unanswered::Unanswered;
 
-/// As many parameters as there are traits `ToolFn..` in the library.
+/// Number of `ToolFn..` traits in the library.
 const MAX_PARAMS: usize = 16;
 
 const BORROWED: &str = "a tool cannot borrow from the model's arguments; \
@@ -132,7 +132,7 @@ fn param_type(ty: &Type, errors: &mut Errors) {
                 "a parameter needs one type, since the model needs one schema; write the type's name instead of `impl`",
             );
         }
-        // The message guesses by the type's name; that it is refused does not depend on the guess.
+        // The type's name selects the message. The parameter is refused in any case.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }

@@ -1,5 +1,5 @@
-//! Writes what asks the compiler, behind the end of straight-line code, where all types are known, whether what is bound
-//! owns its data. It adds no nodes.
+//! Writes compile-time checks that bound values own their data. The checks are at the end of
+//! straight-line code, where all types are known. They add no nodes.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -7,7 +7,7 @@ use quote::quote_spanned;
 use super::nodes::Writer;
 
 impl Writer<'_> {
-    /// Asks the compiler whether what was bound owns its data.
+    /// Writes a check for each value that was bound since `first`.
     pub(super) fn owned(&self, first: usize) -> TokenStream {
         let checks = self.bound[first..].iter().map(|(variable, span)| {
             let (private, _) = self.at(*span);

@@ -1,5 +1,5 @@
-//! Reads the options of `#[workflow(..)]`, and the attributes before parts of a body: `#[node(..)]`, `#[after(..)]`, lint
-//! levels. An attribute that it does not know is kept for the compiler; none is dropped.
+//! Parses the options of `#[workflow(..)]`, and the attributes of statements: `#[node(..)]`,
+//! `#[after(..)]` and lint levels. Unknown attributes are kept for the compiler; none is dropped.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,7 +14,7 @@ use crate::function::any_token;
 use crate::options::{self, Value, small};
 use crate::unanswered::Unanswered;
 
-/// The options on the function. A wrong option is reported and then ignored.
+/// The options on the function. A wrong option is reported and ignored.
 #[derive(Default)]
 pub(super) struct WorkflowOptions {
     pub(super) name: Option<LitStr>,
@@ -27,7 +27,7 @@ pub(super) struct WorkflowOptions {
     krate: Option<Path>,
 }
 
-/// What a person is asked before the workflow begins.
+/// The question to a person before the workflow starts.
 #[derive(Default)]
 pub(super) struct FirstQuestion {
     pub(super) text: Option<LitStr>,
@@ -68,7 +68,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
             }
             ("decider", Value::Path(path)) => options.decider = Some(path),
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Unreachable while the table in `options` and this list agree.
+            // Unreachable if this list matches the table in `options`.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
@@ -105,7 +105,7 @@ fn word(expr: &Expr, words: &[(&str, &str)], message: &str, errors: &mut Errors)
     found.map(|(_, variant)| Ident::new(variant, proc_macro2::Span::call_site()))
 }
 
-/// A number that is not zero.
+/// Returns a number that is not zero.
 fn some(number: LitInt, of: &str, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {
@@ -121,11 +121,12 @@ pub(super) struct StatementAttrs {
     pub(super) policy: Policy,
     /// The first `#[node(..)]` or `#[after(..)]`.
     pub(super) ours: Option<Attribute>,
-    /// Those for the compiler.
+    /// Attributes for the compiler.
     pub(super) others: Vec<Attribute>,
 }
 
-/// Reads our attributes. Those for the compiler are returned in a form that is valid before a statement of the expansion.
+/// Parses the attributes of this crate. The others are returned in a form that is valid before a
+/// statement of the expansion.
 pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs {
     let mut given = StatementAttrs::default();
     for attr in attrs {
@@ -145,12 +146,13 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
     given
 }
 
-/// Whether one of our attributes is within another.
+/// Returns `true` if a `node` or `after` attribute is inside of another attribute.
 fn is_ours(attr: TokenStream) -> bool {
     any_token(attr, &|token| matches!(token, TokenTree::Ident(ident) if ident == "node" || ident == "after"))
 }
 
-/// Removes the attributes of an expression that becomes a node: those before all of it, and those before what it awaits.
+/// Removes the attributes of an expression that becomes a node, from the whole expression and from
+/// its awaited part.
 pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
     let (attrs, inner) = match expr {
         Expr::Paren(paren) => (&mut paren.attrs, Some(&mut paren.expr)),
@@ -172,7 +174,7 @@ pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
         Expr::Tuple(tuple) => (&mut tuple.attrs, None),
         Expr::Struct(built) => (&mut built.attrs, None),
         Expr::ForLoop(repeated) => (&mut repeated.attrs, None),
-        // Any other expression keeps its attributes, for the compiler to judge.
+        // Other expressions keep their attributes, which the compiler checks.
         _ => return Vec::new(),
     };
     let mut all = std::mem::take(attrs);
@@ -185,10 +187,10 @@ fn outer(mut attr: Attribute) -> Attribute {
     attr
 }
 
-/// The attribute in a form that is valid before a statement of the expansion, of which there may be several.
+/// Returns the attribute in a form that is valid before several statements of the expansion.
 pub(super) fn before_statement(attr: Attribute) -> Attribute {
     let mut attr = outer(attr);
-    // An expected lint may occur in one of the statements and not in the others.
+    // An expected lint may be triggered in only some of the statements.
     if attr.path().is_ident("expect")
         && let Meta::List(list) = &mut attr.meta
     {
@@ -197,7 +199,7 @@ pub(super) fn before_statement(attr: Attribute) -> Attribute {
     attr
 }
 
-/// Whether it sets the level of a lint.
+/// Returns `true` if the attribute sets the level of a lint.
 pub(super) fn is_lint(attr: &Attribute) -> bool {
     ["allow", "warn", "deny", "forbid", "expect"].iter().any(|level| attr.path().is_ident(level))
         && matches!(attr.meta, Meta::List(_))
@@ -225,7 +227,8 @@ const OF_SIGNATURE: [&str; 15] = [
 /// Lints that may apply to either, so they are allowed in both.
 const OF_BOTH: [&str; 2] = ["deprecated", "non_snake_case"];
 
-/// Splits the lints of an `#[expect(..)]` into three: for the signature, for the body, and for either.
+/// Splits the lints of an `#[expect(..)]` into three attributes: for the signature, the body, and
+/// both.
 pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
     let Meta::List(list) = &attr.meta else { return None };
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;
@@ -245,7 +248,7 @@ pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
     Some([with(signature), with(body), with(both)])
 }
 
-/// Whether it decides whether there is a statement at all.
+/// Returns `true` if the attribute can remove the statement.
 pub(super) fn is_cfg(attr: &Attribute) -> bool {
     attr.path().is_ident("cfg")
 }
@@ -332,10 +335,10 @@ fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
     policy.skip_on_error = found.is_some_and(|variant| variant == "Skip");
 }
 
-/// What a run writes into paths by itself, each followed by a number.
+/// Prefixes of path segments that a run generates, each followed by a number.
 const RESERVED: [&str; 6] = ["model#", "tool#", "call#", "attempt#", "undo#", "ask#"];
 
-/// The same rules as the builder's.
+/// Checks the same rules as the builder.
 fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         Some("`id` cannot be empty; write a name, or remove it to use the name of the `let`")

@@ -1,5 +1,6 @@
-//! Reads a body: which `let` and which statement is a step, a value or a check, and what the output is. Choices are in
-//! `choices`, the forms in `forms`, refusals in `refuse`. It writes nothing.
+//! Reads a body: classifies each `let` and statement as a step, a value or a check, and finds the
+//! output. `choices` reads choices, `forms` reads forms, and `refuse` reports unsupported code. It
+//! writes no code.
 
 use proc_macro2::Span;
 use quote::quote;
@@ -19,7 +20,8 @@ use crate::errors::Errors;
 use crate::patterns::{self, as_name};
 use crate::scope;
 
-/// The body, and the number of mistakes that are statements and control flow refused in a workflow.
+/// Reads the body. Also returns the number of mistakes that are refused statements and control
+/// flow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     let mut block = block;
     loops::keep_groups(&mut block);
@@ -37,26 +39,26 @@ pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq,
 
 pub(super) struct Reader<'e> {
     pub(super) errors: &'e mut Errors,
-    /// The names in scope, and whether each is a node.
+    /// Names in scope. The flag is `true` for names of nodes.
     pub(super) scope: Vec<(String, bool)>,
-    /// The places in `scope` of names that are references by their pattern.
+    /// Indices in `scope` of names that are references by their pattern.
     pub(super) borrowed: Vec<usize>,
-    /// Names that are declared without a value or as `mut`, which is reported.
+    /// Names with a reported mistake: declared without a value or as `mut`.
     pub(super) reported: Vec<String>,
-    /// The number of mistakes that are refused statements and control flow.
+    /// Number of mistakes that are refused statements and control flow.
     flow: usize,
-    /// How many parts of expressions have been given names of their own.
+    /// Number of expression parts that were bound to generated names.
     pub(super) parts: usize,
 }
 
-/// The value that straight-line code ends with.
+/// The kind of value that straight-line code ends with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     /// The workflow's `Result`.
     OfWorkflow { top: bool },
-    /// A value; without a last expression it is `()`.
+    /// A value. Without a last expression it is `()`.
     Plain,
-    /// None, of a statement.
+    /// No value, as for a statement.
     Nothing,
     /// The body of a form: a value, or a `Result` of it.
     OfForm,
@@ -95,13 +97,13 @@ impl Reader<'_> {
         Seq { items, statements: all, tail: Box::new(tail) }
     }
 
-    /// Returns true if the rules of a macro name variables of the body.
+    /// Returns `true` if the rules of a macro use variables of the body.
     fn is_read_by(&self, rules: &ItemMacro) -> bool {
         let names = scope::of_macro(&rules.mac);
         rules.ident.is_some() && self.scope.iter().any(|(name, _)| names.contains(name))
     }
 
-    /// Forgets the names of a scope that has ended.
+    /// Removes the names of a scope that has ended.
     pub(super) fn leave(&mut self, outside: usize) {
         self.scope.truncate(outside);
         self.borrowed.retain(|at| *at < outside);
@@ -109,7 +111,7 @@ impl Reader<'_> {
 
     fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span, value: Value) -> Option<Expr> {
         match statements.pop() {
-            // At the end of the workflow, `return x;` is `x`.
+            // At the end of the workflow, `return x;` is the same as `x`.
             Some(Stmt::Expr(Expr::Return(returned), _)) if value.is_wrapped() && returned.expr.is_some() => {
                 returned.expr.map(|expr| *expr)
             }
@@ -166,7 +168,7 @@ impl Reader<'_> {
             return self.node((pat, ty), expr, given, names, out);
         }
         if binds_nothing {
-            // A `let _` drops what it is given, also what must be used.
+            // `let _` drops every value, including `#[must_use]` values.
             refuse::spawned(&expr, self.errors);
             let (span, calls) = (expr.span(), calls(&expr));
             let ty = ty.map(|ty| quote!(: #ty));
@@ -196,12 +198,12 @@ impl Reader<'_> {
         self.node((pat, ty), expr, given, names, out);
     }
 
-    /// Whether an expression is more than a value: a step, a form, or a choice with steps.
+    /// Returns `true` if an expression becomes a node: a step, a form, or a choice with steps.
     fn is_node(&self, expr: &Expr) -> bool {
         awaits(expr).is_some() || is_form(expr) || leaves(expr).is_some()
     }
 
-    /// A node that is bound to a pattern.
+    /// Reads a node that is bound to a pattern.
     pub(super) fn node(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -235,7 +237,7 @@ impl Reader<'_> {
             None => names.bound(&words, &calls, conditional),
         };
         self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
-        // A step whose output nobody can read is there for its effect.
+        // A step whose output cannot be read is executed for its side effects.
         policy.write |= matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
         let leaves = work.leaves();
         let pat = Some(pat);
@@ -307,7 +309,7 @@ impl Reader<'_> {
         out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, is_statement, ..rest }));
     }
 
-    /// An expression without a step that binds nothing.
+    /// Reads an expression without a step that binds nothing.
     pub(super) fn check(
         &mut self,
         expr: Expr,
@@ -321,7 +323,8 @@ impl Reader<'_> {
         self.push_statement(Work::Check(expr), calls, given, span, names, out);
     }
 
-    /// The last expression of the body or an arm; `before` are the attributes of an expression around it.
+    /// Reads the last expression of the body or an arm. `before` contains the attributes of a
+    /// surrounding expression.
     fn tail(
         &mut self,
         mut expr: Expr,
@@ -331,7 +334,7 @@ impl Reader<'_> {
         out: &mut Vec<Statement>,
     ) -> Node {
         before.extend(attrs::off(&mut expr));
-        // The form does for it what `?` does, if it is a `Result`.
+        // The form unwraps a `Result`, as `?` does.
         let of_form = value == Value::OfForm && matches!(plain(&expr), Expr::Await(_)) && !is_form(&expr);
         if value == Value::OfForm && !of_form {
             expr = unwrapped(expr);
@@ -378,7 +381,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What an expression is as a node. Parts of it that must be computed before are added to `out`.
+    /// Determines the kind of node that an expression is. Parts of it that must be computed first
+    /// are added to `out`.
     pub(super) fn work(
         &mut self,
         expr: Expr,
@@ -415,7 +419,7 @@ impl Reader<'_> {
         if let Some(instead) = policy.route.take() {
             let name = as_name(&called(&expr));
             let span = expr.span();
-            // A branch gives a value; the last expression of a workflow is a `Result` of it.
+            // A branch returns a value; the last expression of a workflow is a `Result` of it.
             let step = match (plain(&expr), in_ok(&expr)) {
                 (_, Some(inner)) if wrapped => BranchBody::Whole(inner.clone()),
                 (Expr::Await(awaited), _) if wrapped => BranchBody::Future((*awaited.base).clone()),
@@ -468,7 +472,7 @@ impl Node {
 }
 
 impl Work {
-    /// Whether an arm in it ends the workflow.
+    /// Returns `true` if an arm of the choice ends the workflow.
     fn leaves(&self) -> bool {
         let Self::Route(route) = self else { return false };
         let in_body = |seq: &Seq| {
@@ -479,7 +483,8 @@ impl Work {
     }
 }
 
-/// The last expression of a form's body as a value: `Ok(x)` is `x`, and a form gets its `?`.
+/// Returns the last expression of a form's body as a value: `Ok(x)` becomes `x`, and a form gets
+/// its `?`.
 fn unwrapped(expr: Expr) -> Expr {
     if let Some(inner) = in_ok(&expr) {
         return inner.clone();
@@ -494,7 +499,7 @@ fn tried(expr: Expr) -> Expr {
     syn::parse_quote_spanned!(expr.span()=> #expr?)
 }
 
-/// The last step of a form's body, which the form awaits.
+/// Converts the last step of a form's body into a future, which the form awaits.
 fn awaited_by_form(work: Work) -> Work {
     match work {
         Work::Step(expr) => match plain(&expr) {
@@ -505,7 +510,8 @@ fn awaited_by_form(work: Work) -> Work {
     }
 }
 
-/// Whether the last statement of a workflow's body ends it although it has a semicolon, or is a choice of ends.
+/// Returns `true` if the last statement of a workflow's body ends it although it has a semicolon,
+/// or if it is a choice in which every arm ends it.
 fn is_last(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(expr, _) => diverges(expr) || is_choice_of_ends(expr),
@@ -536,7 +542,8 @@ pub(super) fn is_choice_of_ends(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression at the end of a block is there for its effect, as a `for` or an `if` without `else` is.
+/// Returns `true` if an expression at the end of a block has no value, like a `for` or an `if`
+/// without `else`.
 fn is_unit(expr: &Expr) -> bool {
     match expr {
         Expr::ForLoop(_) | Expr::While(_) | Expr::Assign(_) | Expr::Return(_) => true,

@@ -1,6 +1,6 @@
-//! Writes the calls of paths in a step's expression so that the library learns the type of each function, and with it whether
-//! it is a `#[tool]`, an `#[agent]` or a `#[workflow]`. A macro sees only the path's spelling; what it names, only the
-//! compiler knows.
+//! Rewrites the calls in a step's expression, so that the library learns the type of each function.
+//! The type identifies the function as a `#[tool]`, an `#[agent]` or a `#[workflow]`. A macro sees
+//! only the path; only the compiler knows the item.
 //!
 //! `let page = fetch(url).await.context("no page")?;` becomes
 //!
@@ -12,9 +12,10 @@
 //! })
 //! ```
 //!
-//! While the workflow is built, the library polls this body once: `calling` notes the types and is never ready. In a run it
-//! is ready at once. `crates/core/src/workflow/callee.rs` is the other side. Calls within closures and `async` blocks are not
-//! seen here; the functions announce themselves when they are called.
+//! While the workflow is built, the library polls this body once: `calling` records the types and
+//! stays pending. In a run, it is ready at once. `crates/core/src/workflow/callee.rs` is the
+//! counterpart. Calls in closures and `async` blocks are not rewritten; these functions announce
+//! themselves when they are called.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -30,17 +31,19 @@ use super::syntax::{about, awaits, plain, takes_expressions, written};
 
 /// The calls of an expression.
 pub(super) struct Calls {
-    /// The variables for the functions, with their paths.
+    /// Variables for the functions, with their paths.
     pub(super) functions: Vec<(Ident, Expr)>,
-    /// The expression, with the variables in place of the paths.
+    /// The expression, with the variables instead of the paths.
     pub(super) expr: Expr,
-    /// The call that the expression is, if it is nothing else: as written. It is the first of the functions.
+    /// The source text of the call, if the expression is a single call. It is the first of the
+    /// functions.
     pub(super) direct: Option<String>,
     /// Code in front of the expression.
     pub(super) first: TokenStream,
 }
 
-/// Finds the calls of `asking`, an expression with questions to the compiler. `expr` is the user's expression without them.
+/// Finds the calls of `asking`, an expression with questions to the compiler. `expr` is the
+/// original expression.
 pub(super) fn asking(expr: &Expr, asking: &Expr, env: &Env) -> Calls {
     let mut calls = of(asking, env);
     calls.direct = direct(expr, env).filter(|_| !calls.functions.is_empty());
@@ -54,33 +57,33 @@ pub(super) fn of(expr: &Expr, env: &Env) -> Calls {
     let mut expr = expr.clone();
     found.visit_expr_mut(&mut expr);
     let functions = found.functions;
-    // Of a call with others in its arguments, the call itself is met first.
+    // The visitor meets an outer call before the calls in its arguments.
     let direct = direct.filter(|_| !functions.is_empty());
     Calls { functions, expr, direct, first: TokenStream::new() }
 }
 
-/// The statements that bind the functions.
+/// Writes the statements that bind the functions.
 pub(super) fn bindings(functions: &[(Ident, Expr)]) -> TokenStream {
     functions.iter().map(|(variable, path)| quote!(let #variable = #path;)).collect()
 }
 
-/// The call that an expression consists of, with what is done to its output afterwards.
+/// Returns the text of the call if an expression consists of one call and adaptors of its output.
 fn direct(expr: &Expr, env: &Env) -> Option<String> {
     let Expr::Call(call) = about(expr) else { return None };
     function(call, env, &[])?;
-    // A step within the arguments is a call of its own, and comes first.
+    // A step in the arguments is a separate call, which runs first.
     if call.args.iter().any(|argument| awaits(argument).is_some()) {
         return None;
     }
     Some(written(call))
 }
 
-/// The path of a call's function, when it is one that can have an attribute of ours.
+/// Returns the path of a call's function if it can have one of the attributes.
 fn function<'c>(call: &'c ExprCall, env: &Env, own: &[String]) -> Option<&'c Expr> {
     let path = plain(&call.func);
     let Expr::Path(named) = path else { return None };
     let last = named.path.segments.last()?.ident.unraw().to_string();
-    // A name with a capital makes a value.
+    // A name with an upper-case letter constructs a value.
     if last.chars().next().is_some_and(char::is_uppercase) {
         return None;
     }
@@ -91,7 +94,7 @@ fn function<'c>(call: &'c ExprCall, env: &Env, own: &[String]) -> Option<&'c Exp
     (!named.path.get_ident().is_some_and(local)).then_some(path)
 }
 
-/// The names that an expression gives to variables and items of its own.
+/// Returns the names of variables and items that an expression declares itself.
 fn own_names(expr: &Expr) -> Vec<String> {
     struct Own(Vec<String>);
     impl<'a> syn::visit::Visit<'a> for Own {
@@ -101,7 +104,8 @@ fn own_names(expr: &Expr) -> Vec<String> {
 
         fn visit_item(&mut self, item: &'a Item) {
             let mut tokens = item.to_token_stream().into_iter();
-            // `fn name`, `use path as name`: whatever it is, its words are not looked for outside.
+            // `fn name`, `use path as name`: all words of the item are collected, which excludes a
+            // few names too many but misses none.
             self.0.extend(tokens.by_ref().filter_map(|token| match token {
                 proc_macro2::TokenTree::Ident(ident) => Some(ident.unraw().to_string()),
                 _ => None,
@@ -122,7 +126,8 @@ struct Found<'e> {
 impl VisitMut for Found<'_> {
     fn visit_expr_call_mut(&mut self, call: &mut ExprCall) {
         if let Some(path) = function(call, self.env, &self.own) {
-            // With the user's own span, so that the compiler reports a mistake in the call as it would without us.
+            // With the user's span, the compiler reports a mistake in the call as it would without
+            // the macro.
             let variable = Ident::new(&format!("agentflow_call_{}", self.functions.len()), path.span());
             self.functions.push((variable.clone(), path.clone()));
             *call.func = syn::parse_quote!(#variable);

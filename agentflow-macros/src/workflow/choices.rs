@@ -1,5 +1,5 @@
-//! Reads choices: `if`, `match` and `let .. else` with steps in their arms, and ends of the workflow among them. A value
-//! that is matched is computed once, before the choice. It writes nothing.
+//! Reads choices: `if`, `match` and `let .. else` whose arms contain steps or end the workflow. A
+//! matched value is computed once, before the choice. It writes no code.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -19,8 +19,9 @@ use super::syntax::{
 use crate::patterns::{self, arm_name, binds, has_bindings, mutable, patterns_of, uncertain, unguarded};
 
 impl Reader<'_> {
-    /// Reads a choice whose arms hold steps; `None` for every other expression, also for a choice that is one step or one
-    /// value as a whole. `Some(None)` when its mistakes have been reported.
+    /// Reads a choice whose arms contain steps. Returns `None` for every other expression,
+    /// including a choice that is one step or one value as a whole. Returns `Some(None)` if its
+    /// mistakes have been reported.
     pub(super) fn choice(
         &mut self,
         expr: &Expr,
@@ -52,7 +53,8 @@ impl Reader<'_> {
             conditions.push(condition);
             let other = next.else_branch.map(|(_, other)| *other);
             match other {
-                // A condition that awaits is only asked when those before it do not hold.
+                // A condition that awaits may only be evaluated if the conditions before it are
+                // false.
                 Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::of_if(&other).uncertain) => {
                     next = other;
                 }
@@ -83,7 +85,8 @@ impl Reader<'_> {
         Some(Route { head: Head::If(conditions), arms })
     }
 
-    /// Replaces the parts of a condition that are computed once, in nodes before it. With `binds`, its patterns bind names.
+    /// Replaces the parts of a condition that are computed once in nodes before it. `binds` is
+    /// `true` if its patterns bind names.
     fn condition(&mut self, condition: Expr, binds: bool, out: &mut Vec<Statement>) -> Expr {
         match condition {
             Expr::Let(mut test) => {
@@ -99,14 +102,15 @@ impl Reader<'_> {
                 refuse::later_condition(&both.right, self.errors);
                 Expr::Binary(both)
             }
-            // A condition in parentheses may begin with a struct literal.
+            // A condition in parentheses may start with a struct literal.
             Expr::Paren(mut paren) if awaits(&paren.expr).is_none() => {
                 *paren.expr = self.condition(*paren.expr, binds, out);
                 Expr::Paren(paren)
             }
             Expr::Paren(paren) => self.condition(*paren.expr, binds, out),
             condition if awaits(&condition).is_some() => {
-                // As a whole, since the right side of an `&&` or `||` is not always awaited.
+                // Computed as a whole, because the right side of `&&` or `||` is not always
+                // awaited.
                 match self.part(condition.clone(), out) {
                     Some(name) => syn::parse_quote!(#name),
                     None => condition,
@@ -118,7 +122,8 @@ impl Reader<'_> {
 
     /// Computes a whole expression before the choice.
     fn part(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Option<Ident> {
-        // A block is never stable. It is constructed and not parsed: `match .. {} > 2` at the start of a block is a statement.
+        // A block is never stable. It is constructed and not parsed, because `match .. {} > 2` at
+        // the start of a block would be a statement.
         let block = block_of(expr.clone());
         let whole = Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block });
         let computed = self.computed_before(whole, out);
@@ -208,7 +213,8 @@ impl Reader<'_> {
         Arm { name, binds, mutable, uncertain, cfgs, lints, returns, body }
     }
 
-    /// Reads a `let` of a view that may be missing. Its presence is checked once, and each reader computes the view again.
+    /// Reads a `let` of a view that may be missing. A check verifies once that it is present, and
+    /// each reader computes the view again.
     pub(super) fn partial_view(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -263,7 +269,7 @@ impl Reader<'_> {
         expr
     }
 
-    /// `let pattern = value else { .. };`
+    /// Reads `let pattern = value else { .. };`.
     pub(super) fn let_else(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -283,8 +289,8 @@ impl Reader<'_> {
         }
         if is_stable(&expr) {
             let expr = self.looked(expr, out);
-            // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
-            // looks at it again.
+            // The pattern binds parts of an existing value. A check matches it once, and each
+            // reader matches it again.
             let whole: Expr = match has_nodes(&diverge) {
                 true => {
                     syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge })
@@ -310,9 +316,10 @@ impl Reader<'_> {
             all => syn::parse_quote!((#(#all),*)),
         };
         if has_nodes(&diverge) {
-            // The `else` has steps or ends the workflow, so the bound values are computed first, if the pattern matches.
+            // The `else` has steps or ends the workflow, so the bound values are computed first, if
+            // the pattern matches.
             let span = expr.span();
-            // In parentheses, since it may begin with a struct literal.
+            // In parentheses, because the expression may start with a struct literal.
             let head = Expr::Paren(ExprParen {
                 attrs: Vec::new(),
                 paren_token: syn::token::Paren(Span::mixed_site()),
@@ -343,7 +350,7 @@ fn tried_view<'e>(expr: &'e Expr, of: &str) -> &'e Expr {
     }
 }
 
-/// Whether the `else` of a `let` leaves the workflow.
+/// Returns `true` if the `else` of a `let` ends the workflow.
 fn ends(diverge: &Expr) -> bool {
     match diverge {
         Expr::Block(block) => block.block.stmts.last().is_some_and(|last| match last {
@@ -355,7 +362,7 @@ fn ends(diverge: &Expr) -> bool {
     }
 }
 
-/// The value of an arm of an expression with a value.
+/// Returns the kind of value of an arm, given the kind of the whole choice.
 fn inner(value: Value) -> Value {
     match value {
         Value::OfWorkflow { .. } => Value::OfWorkflow { top: false },
@@ -378,13 +385,13 @@ impl ArmHead {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// The names that the condition of an `if` binds.
+    /// Collects the names that the condition of an `if` binds.
     fn of_if(test: &ExprIf) -> Self {
         let (condition, block) = (&test.cond, &test.then_branch);
         Self::reading(patterns_of(condition), &quote!(#condition #block))
     }
 
-    /// The names that an arm's pattern and its guard bind.
+    /// Collects the names that an arm's pattern and its guard bind.
     fn of_arm(arm: &syn::Arm) -> Self {
         let mut pats = vec![unguarded(&arm.pat)];
         if let Pat::Guard(guard) = &arm.pat {
@@ -393,7 +400,8 @@ impl ArmHead {
         Self::reading(pats, &quote!(#arm))
     }
 
-    /// The names that patterns bind. A name with a capital counts as a variable only if the code of the arm uses it.
+    /// Collects the names that patterns bind. An upper-case name counts as a variable only if the
+    /// code of the arm uses it.
     fn reading(pats: Vec<&Pat>, arm: &TokenStream) -> Self {
         let mut head = Self::default();
         for pat in pats {
@@ -434,7 +442,8 @@ fn holds_let(condition: &Expr) -> bool {
     }
 }
 
-/// Returns true for a condition with parts that are computed in nodes before it. With `binds`, its patterns bind names.
+/// Returns `true` for a condition with parts that must be computed in nodes before it. `binds` is
+/// `true` if its patterns bind names.
 fn needs_computing(condition: &Expr, binds: bool) -> bool {
     match condition {
         Expr::Let(test) => {
@@ -448,7 +457,8 @@ fn needs_computing(condition: &Expr, binds: bool) -> bool {
     }
 }
 
-/// Whether an arm of an `if` holds a step or an end of the workflow. Else all of it is one step or one value.
+/// Returns `true` if an arm of an `if` contains a step or an end of the workflow. Otherwise the
+/// whole `if` is one step or one value.
 fn has_arms_of_nodes_if(test: &ExprIf) -> bool {
     let mut next = test;
     loop {
@@ -456,7 +466,7 @@ fn has_arms_of_nodes_if(test: &ExprIf) -> bool {
             return true;
         }
         match next.else_branch.as_ref().map(|(_, other)| &**other) {
-            // Its condition is asked in an arm.
+            // Such a condition is evaluated in an arm.
             Some(Expr::If(other)) if awaits(&other.cond).is_none() => next = other,
             Some(other) => return has_nodes(other),
             None => return false,

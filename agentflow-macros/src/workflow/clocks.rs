@@ -1,20 +1,22 @@
-//! Recognizes, by their spelling, calls that read a clock, random numbers or the environment. A step with such a call begins
-//! after all steps above it. `purity` recognizes other expressions that depend on more than their values.
+//! Detects, by spelling, calls that read a clock, random numbers or the environment. A step with
+//! such a call starts after all steps above it. `purity` detects other expressions that depend on
+//! more than their values.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 
-/// Functions without arguments that make a value of nothing.
+/// Functions without arguments that return a new, constant value.
 const MAKING: [&str; 4] = ["default", "empty", "new", "once"];
 
-/// Methods that look at a clock or at what others change.
+/// Methods that read a clock or shared state.
 const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
 
-/// Modules whose functions look outside, whatever they are given.
+/// Modules whose functions depend on the environment, with any arguments.
 const MODULES: [&str; 3] = ["env", "fs", "rand"];
 
-/// Returns true if the expression has such a call. A step that is awaited, such as `load().await`, does not count.
+/// Returns `true` if the expression contains such a call. An awaited step, such as `load().await`,
+/// does not count.
 pub(super) fn looks_outside(expr: &impl ToTokens) -> bool {
     looks(expr.to_token_stream())
 }
@@ -41,7 +43,7 @@ fn looks(tokens: TokenStream) -> bool {
     })
 }
 
-/// Where the arguments of a call stand, with or without `::<T>` before them.
+/// Returns the index of a call's arguments, with or without `::<T>` before them.
 fn arguments(tokens: &[TokenTree], mut at: usize) -> Option<usize> {
     let is = |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
     if is(at, ':') && is(at + 1, ':') && is(at + 2, '<') {
@@ -59,13 +61,14 @@ fn is_empty(arguments: &TokenTree) -> bool {
     matches!(arguments, TokenTree::Group(group) if group.stream().is_empty())
 }
 
-/// Whether a function of this name, called without arguments, gets its value from somewhere else.
+/// Returns `true` if a function with this name and without arguments takes its value from the
+/// environment.
 fn gets(name: &Ident) -> bool {
     let name = name.unraw().to_string();
     !MAKING.contains(&name.as_str()) && !name.chars().next().is_some_and(char::is_uppercase)
 }
 
-/// Whether a name is that of a function which is defined there.
+/// Returns `true` if the name is the declaration of a function.
 fn is_function(tokens: &[TokenTree], at: usize) -> bool {
     at > 0 && matches!(&tokens[at - 1], TokenTree::Ident(word) if word == "fn" || word == "async")
 }

@@ -1,6 +1,6 @@
-//! Makes the fingerprint of a node's code: a number that changes when what the code does changes. Formatting, comments and the
-//! names of variables within the code do not count; of the names around it counts which node each one means. It understands
-//! no types.
+//! Computes the fingerprint of a node's code, which changes if the meaning of the code changes.
+//! Formatting, comments and the names of inner variables do not affect it. A name from outside
+//! contributes the node that it refers to. Types are unknown here.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,13 @@ use syn::{Attribute, Expr, PatIdent};
 use super::env::Env;
 use crate::scope::{macro_name, placeholders};
 
-/// FNV-1a with 64 bits: the same between machines and for ever.
+/// Computes a 64-bit FNV-1a hash, which is the same on all machines and in all versions.
 pub(super) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The fingerprint of several parts of code, with the names of the nodes in place of those of variables.
+/// Computes the fingerprint of several pieces of code. Variables contribute the nodes that they
+/// refer to.
 pub(super) fn fingerprint(parts: &[&dyn ToTokens], env: &Env) -> u64 {
     let mut text = String::new();
     for part in parts {
@@ -28,7 +29,7 @@ pub(super) fn fingerprint(parts: &[&dyn ToTokens], env: &Env) -> u64 {
     fnv(&text)
 }
 
-/// The code of a `let` that other code repeats, in the form that counts.
+/// Returns the normalized text of code that other code repeats.
 pub(super) fn normal(code: &dyn ToTokens, env: &Env) -> String {
     let mut text = String::new();
     Normal { env, own: HashMap::new(), text: &mut text }.tokens(code.to_token_stream());
@@ -37,13 +38,15 @@ pub(super) fn normal(code: &dyn ToTokens, env: &Env) -> String {
 
 struct Normal<'a> {
     env: &'a Env,
-    /// The variables that the code binds itself, by the order of their first appearance.
+    /// Variables that the code binds, numbered by their first appearance.
     own: HashMap<String, usize>,
     text: &'a mut String,
 }
 
 impl Normal<'_> {
     fn tokens(&mut self, tokens: TokenStream) {
+        // Only expressions bind variables that can be normalized. Other tokens are used as they
+        // are.
         if let Ok(expr) = syn::parse2::<Expr>(tokens.clone()) {
             self.bind(&expr);
         }
@@ -56,7 +59,7 @@ impl Normal<'_> {
             fn visit_pat_ident(&mut self, pat: &'a PatIdent) {
                 let number = self.0.len();
                 let name = pat.ident.unraw().to_string();
-                // A name that does not begin with a small letter may be a constant.
+                // A name that starts with an upper-case letter may be a constant.
                 if name.chars().next().is_some_and(|first| !first.is_uppercase()) {
                     self.0.entry(name).or_insert(number);
                 }
@@ -81,7 +84,7 @@ impl Normal<'_> {
         while let Some(token) = all.next() {
             match token {
                 TokenTree::Group(group) => {
-                    // A group without delimiters is one that a macro made; it says nothing.
+                    // A group without delimiters comes from a macro and has no meaning.
                     let mark = match group.delimiter() {
                         proc_macro2::Delimiter::Parenthesis => "()",
                         proc_macro2::Delimiter::Brace => "{}",
@@ -99,10 +102,10 @@ impl Normal<'_> {
                         Some(TokenTree::Punct(punct)) => punct.as_char(),
                         _ => ' ',
                     };
-                    // A field, a method, a part of a path, a macro or the name of a field is no variable.
+                    // A field, a method, a path segment or a macro is not a variable.
                     let is_variable = before != '.' && before != ':' && !matches!(next, ':' | '!');
                     let name = match next {
-                        // The rules of a macro of the body are part of the code.
+                        // The rules of a macro in the body are part of the code.
                         '!' => self.env.meaning(&macro_name(&ident)).unwrap_or(name),
                         _ if is_variable => self.name(&name),
                         _ => name,
@@ -122,7 +125,7 @@ impl Normal<'_> {
                 }
                 TokenTree::Punct(punct) => {
                     before = punct.as_char();
-                    // A comma at the end is formatting.
+                    // A trailing comma is formatting.
                     if before != ',' || all.peek().is_some() {
                         self.text.push(before);
                     }
@@ -131,7 +134,7 @@ impl Normal<'_> {
         }
     }
 
-    /// The text with the meaning of the variables that it shows.
+    /// Returns the text with the meanings of the variables that it shows.
     fn placeholders(&self, text: &str) -> String {
         let mut shown = format!("{text:?}");
         for name in placeholders(text) {

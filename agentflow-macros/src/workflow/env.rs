@@ -1,5 +1,5 @@
-//! The bindings in scope at a place of the body, and what an expression there needs: handles to read, and code to repeat
-//! before it. It knows names only, never types.
+//! The bindings in scope at a position of the body. For an expression, it determines the handles to
+//! read and the code to repeat in front. It sees only names, no types.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -11,10 +11,10 @@ use super::model::Borrowed;
 use crate::patterns::names;
 use crate::scope;
 
-/// The length of the longest tuple with `Reads`.
+/// Maximum length of a tuple that implements `Reads`.
 const MAX_READS: usize = 16;
 
-/// The bindings so far, in the order of the source; a later one shadows an earlier one of its name.
+/// The bindings in source order. A later binding shadows an earlier one with the same name.
 #[derive(Default)]
 pub(super) struct Env {
     bindings: Vec<Binding>,
@@ -22,57 +22,60 @@ pub(super) struct Env {
 
 struct Binding {
     kind: Kind,
-    /// What it binds, as text: to ask the compiler for the text of an identifier is slow, and names are looked up often.
+    /// The bound names as text. Converting an identifier to text is slow, and names are looked up
+    /// often.
     names: Vec<String>,
-    /// The variable with its handle, as text; empty where it has none.
+    /// Variable with the handle, as text; empty if there is no handle.
     handle: String,
-    /// How many nodes have read it.
+    /// Number of nodes that have read the binding.
     readers: usize,
-    /// The names among those that it binds that something below has read.
+    /// Bound names that later code has read.
     read: Vec<String>,
-    /// The names among them that are bound as `mut`, and the number of nodes that have read one of those.
+    /// Bound names that are `mut`.
     mutable: Vec<Ident>,
+    /// Number of nodes that have read one of the `mut` names.
     changed: usize,
 }
 
 enum Kind {
-    /// The context, by the user's name.
+    /// The context, with the user's name for it.
     Context(Ident),
-    /// A node's output. `name` is what the user calls it, if it is one word; `handle` is the variable with its handle.
+    /// A node's output. `name` is the user's name, if the pattern is a single name. `handle` is the
+    /// variable with its handle.
     Output { name: Option<Ident>, handle: Ident, node: String },
-    /// Names that code gives from others; each reader repeats it.
+    /// Names that code derives from other names. Each reader repeats the code.
     View { binds: Vec<Ident>, code: Before, needs: Vec<usize>, meaning: String },
 }
 
-/// Code that each reader of a name repeats before its own.
+/// Code that each reader of a name repeats in front of its expression.
 #[derive(Clone)]
 pub(super) enum Before {
     Statement(TokenStream),
-    /// The reader's code stands in the arm of a `match`, so that what the pattern binds may borrow from temporaries.
-    /// `is_changed` is true if it reads a name that is bound as `mut`.
+    /// The reader's code is in the arm of a `match`, so that the bindings of the pattern may borrow
+    /// from temporaries. `is_changed` is `true` if the code reads a `mut` binding.
     InMatch {
         value: TokenStream,
         pat: TokenStream,
         is_changed: bool,
     },
-    /// The same for the conditions of an `if let`.
+    /// Like `InMatch`, for the conditions of an `if let`.
     InIf {
         condition: TokenStream,
         is_changed: bool,
     },
 }
 
-/// What an expression needs before it.
+/// Code and values that an expression needs in front of it.
 pub(super) struct Needs {
-    /// The variables with the handles to read, each once.
+    /// Variables with the handles to read, each once.
     pub(super) handles: Vec<Ident>,
-    /// The variables of the values, one for each handle.
+    /// Variables of the values, one for each handle.
     pub(super) values: Vec<Ident>,
-    /// The code before the user's expression.
+    /// Code in front of the user's expression.
     pub(super) before: Vec<Before>,
-    /// The context's name, if it is read.
+    /// Name of the context, if it is read.
     pub(super) context: Option<Ident>,
-    /// Variables that are declared `mut` and that a node has read before this one.
+    /// Variables that are declared `mut` and that another node has read before.
     pub(super) changed: Vec<Ident>,
 }
 
@@ -81,18 +84,19 @@ impl Env {
         self.push(Kind::Context(ident));
     }
 
-    /// The variable for the handle of a node: the user's name, unless that would shadow another handle.
+    /// Returns the variable for a node's handle: the user's name, unless it would shadow another
+    /// handle.
     pub(super) fn variable(&self, name: &Ident, conditional: bool) -> Ident {
         let text = name.to_string();
         let taken = self.bindings.iter().any(|binding| binding.handle == text);
-        // One under `#[cfg(..)]` shadows the others, where it is there.
+        // A binding under `#[cfg(..)]` is allowed to shadow the others if it is compiled.
         match taken && !conditional {
             true => self.hidden(&name.unraw().to_string()),
             false => name.clone(),
         }
     }
 
-    /// A variable that the user cannot name.
+    /// Returns a variable that the user's code cannot name.
     pub(super) fn hidden(&self, name: &str) -> Ident {
         format_ident!("{}_{}", name, self.bindings.len(), span = Span::mixed_site())
     }
@@ -101,14 +105,14 @@ impl Env {
         self.push(Kind::Output { name, handle, node: node.to_owned() });
     }
 
-    /// Binds a `let` that is a view of values, which every reader repeats. `one_type` is the variable that gives it the same
-    /// type in all of them.
+    /// Binds a `let` that is a view of values and is repeated by every reader. `one_type` is a
+    /// variable that gives it the same type in all readers.
     pub(super) fn view(&mut self, local: &Local, one_type: Option<Ident>, private: &TokenStream) {
         let mut local = local.clone();
         let mut meaning = String::new();
         if let Some(init) = &mut local.init {
             meaning = code::normal(&init.expr, self);
-            // A check before it has seen to it that the pattern matches.
+            // A previous check ensures that the pattern matches.
             if let Some((_, diverge)) = &mut init.diverge {
                 *diverge = syn::parse_quote!({ #private::not_this_arm() });
                 meaning.push_str(&code::normal(&local.pat, self));
@@ -122,7 +126,8 @@ impl Env {
         self.push(Kind::View { binds: names(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
     }
 
-    /// Binds a macro whose rules name variables of the body. Each reader defines it again, so that the rules use its variables.
+    /// Binds a macro whose rules use variables of the body. Each reader defines it again with its
+    /// own variables.
     pub(super) fn macro_rules(&mut self, rules: &ItemMacro) {
         let needs = self.resolve(&scope::of_macro(&rules.mac));
         let meaning = code::normal(&rules.mac.tokens, self);
@@ -149,7 +154,8 @@ impl Env {
         self.push(Kind::View { binds: names(pat), code, needs, meaning });
     }
 
-    /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.
+    /// Binds a pattern that destructures the last output. `borrowed` determines if it matches a
+    /// reference.
     pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: Borrowed) {
         let last = self.bindings.len() - 1;
         let meaning = match &self.bindings[last].kind {
@@ -162,7 +168,7 @@ impl Env {
         self.push(Kind::View { binds: names(pat), code, needs: vec![last], meaning });
     }
 
-    /// The names of an arm's pattern: `code` matches the router's value again.
+    /// Binds the names of an arm's pattern. `code` matches the router's value again.
     pub(super) fn arm(
         &mut self,
         binds: Vec<Ident>,
@@ -179,7 +185,7 @@ impl Env {
         }
     }
 
-    /// These names, of those bound last, are read by what binds them.
+    /// Marks these names of the last binding as read by the code that binds them.
     pub(super) fn is_read(&mut self, names: impl Iterator<Item = String>) {
         if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_empty()) {
             last.read.extend(names);
@@ -197,7 +203,7 @@ impl Env {
         self.bindings.push(binding);
     }
 
-    /// The beginning of a scope, for [`leave`](Self::leave).
+    /// Returns the start of a scope, for [`leave`](Self::leave).
     pub(super) fn enter(&self) -> usize {
         self.bindings.len()
     }
@@ -206,12 +212,12 @@ impl Env {
         self.bindings.truncate(outside);
     }
 
-    /// How often each binding so far has been read, for [`read_since`](Self::read_since).
+    /// Returns the number of readers of each binding, for [`read_since`](Self::read_since).
     pub(super) fn readers(&self) -> Vec<usize> {
         self.bindings.iter().map(|binding| binding.readers).collect()
     }
 
-    /// The variables of the outputs that have been read more often than then, each once.
+    /// Returns the variables of the outputs that have more readers than in `then`, each once.
     pub(super) fn read_since(&self, then: &[usize]) -> Vec<Ident> {
         let mut handles: Vec<Ident> = Vec::new();
         for (binding, before) in self.bindings.iter().zip(then) {
@@ -225,12 +231,13 @@ impl Env {
         handles
     }
 
-    /// Whether a name is bound in the body, and so is not an item outside of it.
+    /// Returns `true` if a name is bound in the body, so that it is not an item outside of it.
     pub(super) fn is_local(&self, name: &str) -> bool {
         self.lookup(name).is_some()
     }
 
-    /// What a variable means, whatever it is called: the node that it is the output of, or the code that it stands for.
+    /// Returns the meaning of a variable independently of its name: the node whose output it is, or
+    /// the code that it is a view of.
     pub(super) fn meaning(&self, name: &str) -> Option<String> {
         let binding = &self.bindings[self.lookup(name)?];
         Some(match &binding.kind {
@@ -243,7 +250,8 @@ impl Env {
         })
     }
 
-    /// The handle of a name that a node waits for: of a node, or of the node whose output a pattern destructures.
+    /// Returns the handle of the node that a name in `#[after(..)]` refers to. A name in a pattern
+    /// refers to the node whose output the pattern destructures.
     pub(super) fn handle(&mut self, name: &str) -> Option<Ident> {
         let at = self.lookup(name)?;
         self.bindings[at].read.push(name.to_owned());
@@ -257,7 +265,7 @@ impl Env {
         }
     }
 
-    /// A node reads the output of a name.
+    /// Returns the handle of the output that has this name, and counts a reader.
     pub(super) fn read_output(&mut self, name: &str) -> Option<Ident> {
         let at = self.lookup(name)?;
         match &self.bindings[at].kind {
@@ -274,7 +282,7 @@ impl Env {
         self.bindings.iter().rposition(|binding| binding.names.iter().any(|bound| bound == name))
     }
 
-    /// The bindings of names that something reads.
+    /// Returns the indices of the bindings of these names, and marks the names as read.
     fn resolve(&mut self, names: &[String]) -> Vec<usize> {
         let mut found = Vec::new();
         for name in names {
@@ -286,7 +294,8 @@ impl Env {
         found
     }
 
-    /// What the bindings since a place need that bind a name which nothing reads, for the compiler's check of them.
+    /// Returns the requirements of bindings since `since` with unread names. The compiler then
+    /// reports unused variables in them.
     pub(super) fn unread(&mut self, since: usize) -> Option<Needs> {
         let unread: Vec<usize> = (since..self.bindings.len())
             .filter(|at| match &self.bindings[*at].kind {
@@ -294,7 +303,8 @@ impl Env {
                     let Binding { readers, read, .. } = &self.bindings[*at];
                     *readers == 0 || binds.iter().any(|name| !read.contains(&name.unraw().to_string()))
                 }
-                // Of a name that is bound again, the handle has another name, and the compiler does not see the user's.
+                // A shadowed name has a handle with another name, so the compiler would not see the
+                // user's variable.
                 Kind::Output { name: Some(name), handle, .. } => {
                     let Binding { readers, read, .. } = &self.bindings[*at];
                     name != handle && *readers == 0 && read.is_empty()
@@ -305,13 +315,13 @@ impl Env {
         (!unread.is_empty()).then(|| self.needed(&unread, &[], &unread))
     }
 
-    /// What an expression with these free names needs.
+    /// Returns the requirements of an expression with these free names.
     pub(super) fn needs(&mut self, names: &[String]) -> Needs {
         let read = self.resolve(names);
         self.needed(&read, names, &[])
     }
 
-    /// The code of views in `loud` is written without `allow`, so that the compiler warns about unused names.
+    /// Views in `loud` are written without `allow`, so that the compiler warns about unused names.
     fn needed(&mut self, read: &[usize], names: &[String], loud: &[usize]) -> Needs {
         let mut open = read.to_vec();
         let mut wanted = vec![false; self.bindings.len()];
@@ -321,6 +331,7 @@ impl Env {
                 continue;
             }
             let binding = &mut self.bindings[at];
+            // The check for unused variables does not count as a reader.
             binding.readers += usize::from(loud.is_empty());
             if let Kind::View { needs, .. } = &binding.kind {
                 needs.iter().for_each(|need| in_view[*need] = true);
@@ -335,10 +346,11 @@ impl Env {
             if let Some(name) = binding.mutable.iter().find(is_read) {
                 binding.changed += 1;
                 changing.push(*at);
+                // Reported once, at the second reader.
                 changed.extend((binding.changed == 2).then(|| name.clone()));
             }
         }
-        // When a name is bound twice, each value gets the name at its place in the order of the source.
+        // If a name is bound twice, each value receives the name at its position in the source.
         let mut seen = Vec::new();
         let mut twice = false;
         for at in &wanted {
@@ -393,7 +405,7 @@ impl Env {
         needs
     }
 
-    /// What a binding can be read as; the context is read in its own way.
+    /// Returns the names under which a binding can be read. The context is handled separately.
     fn names(&self, at: usize) -> &[String] {
         match &self.bindings[at].kind {
             Kind::Context(_) => &[],
@@ -403,7 +415,7 @@ impl Env {
 }
 
 impl Borrowed {
-    /// The item as the pattern gets it.
+    /// Writes the item in the form that the pattern receives.
     pub(super) fn of(self, item: &Ident) -> TokenStream {
         match self {
             Self::No => quote!(#item),
@@ -413,7 +425,7 @@ impl Borrowed {
     }
 }
 
-/// A tuple of any length, as pairs of tuples above the longest that the library has.
+/// Writes a tuple of any length. Above the maximum of the library, it is nested in pairs.
 pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
     if all.len() <= MAX_READS {
         return tuple(all);
@@ -426,7 +438,7 @@ pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and
     }
 }
 
-/// The code with what it needs before it.
+/// Writes the code with its requirements in front.
 pub(super) fn after(before: &[Before], private: &TokenStream, code: TokenStream) -> TokenStream {
     let ended = Ident::new("ended", Span::mixed_site());
     before.iter().rev().fold(code, |code, before| match before {
@@ -453,7 +465,7 @@ pub(super) fn after(before: &[Before], private: &TokenStream, code: TokenStream)
     })
 }
 
-/// Whether an expression is the name of one variable.
+/// Returns the name if an expression is a single variable.
 pub(super) fn as_name(expr: &Expr) -> Option<String> {
     let Expr::Path(path) = super::syntax::plain(expr) else { return None };
     path.path.get_ident().map(|ident| ident.unraw().to_string())

@@ -1,6 +1,6 @@
-//! Writes the workflow: the function that runs it, a struct of its name with the workflow, and its registration. Every path
-//! is absolute; each node is one call of the builder, whose closure holds the user's expression unchanged.
-//! `tests/expansion/workflow` shows examples.
+//! Writes the workflow: the function that runs it, a struct with its name, and its registration.
+//! Every path is absolute. Each node is one builder call, whose closure contains the user's
+//! expression unchanged. `tests/expansion/workflow` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -32,7 +32,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let at_output = ends(output).0;
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
     let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
-    // A return type that is not a `Result` is reported once: all else names these two, and their errors repeat nothing.
+    // The compiler reports a return type that is not a `Result` once. Other code uses these two
+    // types, so the error is not repeated.
     let (ok_of, error_of) =
         (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
     let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
@@ -151,13 +152,13 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     }
 }
 
-/// Whether the workflow can end before its last expression.
+/// Returns `true` if the workflow can end before its last expression.
 fn has_ends(body: &Seq) -> bool {
     let leaves = |one: &Statement| matches!(one, Statement::Node(node) if node.leaves);
     body.statements.iter().any(leaves) || body.tail.leaves
 }
 
-/// The context that the function passes on.
+/// Writes the context that the function passes on.
 fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
     let Some(context) = &workflow.context else { return quote!(#private::None) };
     let Some(given) = &context.ident else { return quote!(#private::None) };
@@ -199,8 +200,8 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     settings
 }
 
-/// Returns the attributes of the function, and its lint levels for the steps. An expected lint is expected in only one of
-/// them.
+/// Returns the attributes of the function, and its lint levels for the steps. Each expected lint is
+/// expected in only one of them.
 fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
     let (mut outer, mut inner) = (Vec::new(), TokenStream::new());
     for attr in attrs {
@@ -226,7 +227,8 @@ fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
     (outer, inner)
 }
 
-/// Returns the signature with its expected lints allowed: they apply where the steps read the inputs.
+/// Returns the signature with its expected lints allowed, because they may be triggered where steps
+/// read the inputs.
 fn quiet_inputs(signature: &Signature) -> Signature {
     let mut signature = signature.clone();
     for input in &mut signature.inputs {

@@ -1,5 +1,5 @@
-//! Reads the arguments of the forms `gate!`, `race!`, `fallback!`, `map!`, `repeat!` and `timeout!`. The forms are never
-//! expanded as macros: `#[workflow]` reads them before the compiler does.
+//! Parses the arguments of the forms `gate!`, `race!`, `fallback!`, `map!`, `repeat!` and
+//! `timeout!`. They are not macros: `#[workflow]` replaces them before the compiler expands macros.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -18,7 +18,7 @@ use super::{attrs, refuse};
 use crate::errors::{Errors, nearest};
 use crate::patterns::{as_name, names};
 
-/// The node that the form is; `None` when `errors` holds its mistakes.
+/// Reads a form as a node. Returns `None` after adding its mistakes to `errors`.
 pub(super) fn read(reader: &mut Reader<'_>, name: &str, mac: &Macro, policy: &mut Policy) -> Option<Work> {
     let before = reader.errors.len();
     let work = match name {
@@ -29,13 +29,14 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, mac: &Macro, policy: &mu
         "repeat" => repeat(reader, mac),
         _ => timeout(reader, mac, policy),
     };
+    // The form is wrong, but no specific error was added.
     if work.is_none() && reader.errors.len() == before {
         reader.errors.at(&mac.path, usage(name));
     }
     work
 }
 
-/// The path or method that a form's step calls, as written.
+/// Returns the path or method that a form's step calls, as written.
 pub(super) fn calls_of(work: &Work) -> String {
     match work {
         Work::Map { step: Lambda { step: LambdaBody::Future(step), .. }, .. }
@@ -59,7 +60,7 @@ fn usage(name: &str) -> &'static str {
     }
 }
 
-/// The arguments in their order, and those with a name.
+/// Positional and named arguments.
 struct Arguments {
     places: Vec<Expr>,
     named: Vec<(Ident, TokenStream)>,
@@ -122,7 +123,7 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
     fine.then_some(arguments)
 }
 
-/// The attributes before an argument, or before the body of a closure.
+/// Returns the attributes before an argument, or before the body of a closure.
 fn before(argument: &Expr) -> Vec<Attribute> {
     let mut argument = argument.clone();
     let mut attrs = attrs::off(&mut argument);
@@ -161,7 +162,7 @@ fn branches(reader: &mut Reader<'_>, mac: &Macro) -> Option<Vec<Branch>> {
         return None;
     }
     if let [Expr::MethodCall(_) | Expr::Path(_)] = &arguments.places[..] {
-        // One branch alone may be a list of them.
+        // A single argument of this kind may be a list of branches.
         reader.errors.at(
             &arguments.places[0],
             format!(
@@ -174,7 +175,8 @@ fn branches(reader: &mut Reader<'_>, mac: &Macro) -> Option<Vec<Branch>> {
     Some(arguments.places.into_iter().map(|step| branch(reader, step)).collect())
 }
 
-/// A future that becomes a branch, named after what it calls; or a block of several steps.
+/// Reads a branch of a form. It is a future and named after the function that it calls, or a block
+/// of several steps.
 pub(super) fn branch(reader: &mut Reader<'_>, step: Expr) -> Branch {
     let span = step.span();
     if let Some(block) = block_of_steps(&step) {
@@ -190,7 +192,7 @@ pub(super) fn branch(reader: &mut Reader<'_>, step: Expr) -> Branch {
     Branch { name: as_name(&called(&step)), span, step: BranchBody::Future(step) }
 }
 
-/// The block of an expression that is one with steps in it.
+/// Returns the block if an expression is a block with steps.
 fn block_of_steps(step: &Expr) -> Option<syn::Block> {
     match plain(step) {
         Expr::Block(block) if block.label.is_none() && block_awaits(&block.block).is_some() => {
@@ -200,10 +202,12 @@ fn block_of_steps(step: &Expr) -> Option<syn::Block> {
     }
 }
 
-/// The body of a form, whose steps are nodes of their own. It sees the names around it, and adds some.
+/// Reads the body of a form whose steps are nodes. The body sees the names in scope and the names
+/// in `binds`.
 fn body(reader: &mut Reader<'_>, block: syn::Block, binds: &[Ident]) -> super::model::Seq {
     refuse::return_in_a_form(&block, reader.errors);
     let (around, borrowed) = (reader.scope.clone(), reader.borrowed.clone());
+    // The body can read outer nodes, but `#[after(..)]` in it cannot refer to them.
     reader.scope.iter_mut().for_each(|(_, node)| *node = false);
     reader.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
     let end = block.brace_token.span.close();
@@ -274,6 +278,7 @@ fn timeout(reader: &mut Reader<'_>, mac: &Macro, policy: &mut Policy) -> Option<
     if policy.timeout_ms.is_some() {
         reader.errors.at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
     }
+    // `timeout!` sets the time limit of the node that it wraps and is not a node itself.
     policy.timeout_ms = attrs::milliseconds(&limit, reader.errors);
     let step = places.next()?;
     if let Some(more) = places.next() {
@@ -326,7 +331,7 @@ fn refuse_await(expr: &Expr, message: &str, errors: &mut Errors) {
     }
 }
 
-/// A form within a form is a node of a block.
+/// Reports a form directly in another form. It must be a node in a block.
 fn refuse_form(step: &Expr, errors: &mut Errors) {
     if let Expr::Macro(inner) = plain(step)
         && let Some(name) = form(&inner.mac)
@@ -336,7 +341,7 @@ fn refuse_form(step: &Expr, errors: &mut Errors) {
     }
 }
 
-/// The forms await their steps, so `.await` and `?` on a step are mistakes.
+/// Reports `.await` and `?` on a step of a form, because forms await their steps.
 fn refuse_await_of_form(step: &Expr, errors: &mut Errors) {
     let inner = match plain(step) {
         Expr::Try(tried) => plain(&tried.expr),

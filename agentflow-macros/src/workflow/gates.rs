@@ -22,7 +22,7 @@ impl Writer<'_> {
     ) -> TokenStream {
         let span = node.span;
         let (private, steps) = self.at(span);
-        // As a `format!`, so that the names in the text are found.
+        // Written as a `format!`, so that the names in the text are found.
         let asked: Expr = match text(question) {
             Some(text) => {
                 let (text, shown) = shown(text, self.errors);
@@ -62,8 +62,8 @@ fn text(question: &Expr) -> Option<&syn::LitStr> {
     }
 }
 
-/// Replaces each path in the text of a question, such as `{order.id}`, by a name. Returns the text and the arguments for the
-/// names.
+/// Replaces each path in the text of a question, such as `{order.id}`, by a name. Returns the text
+/// and the `format!` arguments for these names.
 fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) {
     let (whole, mut written, mut shown) = (text.value(), String::new(), TokenStream::new());
     for part in parts(&whole) {
@@ -92,7 +92,7 @@ fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) 
         }
     }
     match shown.is_empty() {
-        // The original literal, so that the compiler reports mistakes in it at their position.
+        // The original literal, so that the compiler reports mistakes in it at their positions.
         true => (text.clone(), shown),
         false => (syn::LitStr::new(&written, text.span()), shown),
     }

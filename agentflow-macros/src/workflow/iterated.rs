@@ -1,6 +1,6 @@
-//! Finds the collections that several nodes go through, such as `counts.keys()` in one and `counts.values()` in another.
-//! Each node reads a value of its own, and a `HashMap` that is read back has another order, so the compiler is asked
-//! whether the collection keeps one. It knows no types.
+//! Finds collections over which several nodes iterate, such as `counts.keys()` in one node and
+//! `counts.values()` in another. Each node reads its own copy, and a decoded `HashMap` has another
+//! order. Therefore the compiler checks that the type of the collection has a defined order.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -14,11 +14,11 @@ use super::nodes::Writer;
 use super::syntax::plain;
 use crate::scope;
 
-/// Methods by which a collection is gone through.
+/// Methods that iterate over a collection.
 const THROUGH: [&str; 8] = ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
 
 impl Writer<'_> {
-    /// Asks the compiler whether what several nodes go through has one order.
+    /// Writes checks that collections with several iterating nodes have a defined order.
     pub(super) fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
         let checks = by_several(statements, tail).into_iter().filter_map(|part| {
             let names = scope::of_expr(&part);
@@ -40,8 +40,8 @@ impl Writer<'_> {
     }
 }
 
-/// The parts of values, such as `counts` or `order.prices`, that more than one of these nodes goes through: as they are
-/// written the second time.
+/// Returns the parts of values, such as `counts` or `order.prices`, over which more than one of
+/// these nodes iterates. Each part is taken from its second use.
 fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     let nodes = statements.iter().filter_map(|statement| match statement {
         Statement::Node(node) => Some(node),
@@ -51,6 +51,7 @@ fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     for node in nodes.chain([tail]) {
         let mut found = Found(Vec::new());
         found.visit_node(node);
+        // Several iterations in one node use the same copy, so they count once.
         let mut own: Vec<String> = Vec::new();
         for part in found.0 {
             let text = part.to_token_stream().to_string();
@@ -67,7 +68,7 @@ fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     several.into_iter().map(|(_, part)| part).collect()
 }
 
-/// The parts of values that an expression goes through.
+/// Parts of values over which an expression iterates.
 struct Found(Vec<Expr>);
 
 impl Found {
@@ -89,7 +90,7 @@ impl Found {
         }
     }
 
-    /// A list is gone through as it stands.
+    /// Adds a list that is iterated without a method call.
     fn whole(&mut self, expr: &Expr) {
         self.0.extend(part(expr).cloned());
     }
@@ -109,7 +110,7 @@ impl<'e> Visit<'e> for Found {
     }
 }
 
-/// The part of a value that an expression is, a reference to it, or a copy of it.
+/// Returns the part of a value that an expression is, references, or clones.
 fn part(expr: &Expr) -> Option<&Expr> {
     match plain(expr) {
         Expr::Reference(reference) => part(&reference.expr),

@@ -1,11 +1,11 @@
-//! Says which output a `let` would have that cannot be recorded, as far as its spelling shows it: for the compiler's message
-//! only, since the output's type decides. It knows no types.
+//! Detects outputs of a `let` that cannot be recorded, by their spelling. The result only selects
+//! the compiler's error message; the type decides whether the output is accepted.
 
 use syn::Expr;
 
 use super::syntax::plain;
 
-/// An output that is often a mistake.
+/// A kind of output that is often a mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     /// `Instant::now()`
@@ -19,7 +19,8 @@ pub(super) enum Judged {
 }
 
 impl Judged {
-    /// The method of the library for a step; a clock has only the one for a value.
+    /// Returns the library's method for a step with this output. A clock only has a method for
+    /// values.
     pub(super) fn step(self) -> Option<&'static str> {
         match self {
             Self::Clock => None,

@@ -1,5 +1,5 @@
-//! Reads the parts of a condition or a matched value that are computed once before the choice, and the values that each reader
-//! may compute again. It writes nothing.
+//! Reads the parts of a condition or a matched value that are computed once before a choice, and
+//! values that each reader may compute again. It writes no code.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
@@ -14,7 +14,7 @@ use super::syntax::{leaves, plain};
 use crate::patterns::{as_name, names};
 
 impl Reader<'_> {
-    /// Reads a `let` whose value each reader may compute again, judged by its spelling.
+    /// Reads a `let` whose value each reader may compute again. Its spelling decides.
     pub(super) fn look(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -32,7 +32,8 @@ impl Reader<'_> {
         out.push(Statement::Look(Node { name, pat: Some(pat), ty, attrs, ..rest }));
     }
 
-    /// Replaces a head that calls methods by a name, so that it is computed once if a method is not known.
+    /// Replaces the matched expression by a name if it calls methods, so that it is computed once
+    /// if a method is not known.
     pub(super) fn looked(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         match calls_methods(&expr) {
             true => self.look_part(expr, out),
@@ -45,7 +46,7 @@ impl Reader<'_> {
         let pat = syn::parse_quote!(#name);
         self.look((pat, None), expr, Vec::new(), out);
         if let Some(Statement::Look(node)) = out.last_mut() {
-            // It has no name in the user's code.
+            // The part has no name in the user's code.
             node.name.clear();
         }
         syn::parse_quote!(#name)
@@ -56,7 +57,7 @@ impl Reader<'_> {
         format_ident!("agentflow_part_{}", self.parts, span = part.span().resolved_at(Span::mixed_site()))
     }
 
-    /// Binds each owned part from which the rest of the expression borrows to a name.
+    /// Binds each owned part that the rest of the expression borrows from to a name.
     fn without_temporaries(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let borrowed = match &mut expr {
             Expr::MethodCall(call) if !computes(&call.method) => &mut call.receiver,
@@ -72,7 +73,8 @@ impl Reader<'_> {
         expr
     }
 
-    /// Replaces the parts of an expression that are not stable by names of values that are computed once, before it.
+    /// Replaces the unstable parts of an expression by names of values that are computed once
+    /// before it.
     pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let mut parts = Vec::new();
         let stable = hoisted(expr, &mut |part| {
@@ -97,7 +99,7 @@ impl Reader<'_> {
         self.looked(stable, out)
     }
 
-    /// Computes a whole expression before, in a node that is named after `calls`.
+    /// Computes a whole expression before the choice, in a node that is named after `calls`.
     pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
         let part = self.computed_before(expr, out);
         if let Some(Statement::Node(node)) = out.last_mut() {

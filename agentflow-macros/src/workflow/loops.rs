@@ -1,5 +1,5 @@
-//! Reads loops: which list a `for` or a form goes through, and whether its rounds can be nodes. It also keeps the groups of
-//! a macro together. It writes nothing.
+//! Reads loops: the list that a `for` or a form iterates over, and whether its rounds can be nodes.
+//! It also preserves the grouping of expressions that come from macros. It writes no code.
 
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -14,10 +14,11 @@ use super::stable::is_stable;
 use crate::patterns::names;
 
 impl Reader<'_> {
-    /// A `for` with steps.
+    /// Reads a `for` with steps.
     pub(super) fn each(&mut self, repeated: syn::ExprForLoop) -> Work {
         refuse::return_in_a_form(&repeated.body, self.errors);
         let outside = self.scope.len();
+        // The body can read outer nodes, but `#[after(..)]` in it cannot refer to them.
         self.scope.iter_mut().for_each(|(_, node)| *node = false);
         let items = self.items(*repeated.expr.clone());
         let bound = names(&repeated.pat);
@@ -37,7 +38,7 @@ impl Reader<'_> {
         Work::For { items, pat: *repeated.pat, body }
     }
 
-    /// The list that a form or a `for` goes through.
+    /// Reads the list that a form or a `for` iterates over.
     pub(super) fn items(&self, expr: Expr) -> Items {
         items(expr, &|part| {
             let name = root(part);
@@ -47,7 +48,7 @@ impl Reader<'_> {
     }
 }
 
-/// The variable that an expression is, or is a field of.
+/// Returns the variable that an expression is, or is a field of.
 pub(super) fn root(mut part: &Expr) -> Option<String> {
     while let Expr::Field(field) = part {
         part = &field.base;
@@ -56,7 +57,8 @@ pub(super) fn root(mut part: &Expr) -> Option<String> {
     path.path.get_ident().map(|name| name.unraw().to_string())
 }
 
-/// A borrowed list is gone through as its own copy, and each item is borrowed. What is a part of a reference is copied.
+/// Converts a borrowed list into an owned list whose items are borrowed. A list behind a reference
+/// is cloned.
 fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
     let whole = |list: Expr| {
         let expr = match (&list, is_borrowed(&list)) {
@@ -69,7 +71,7 @@ fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
     match expr {
         Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
             match items(*call.receiver.clone(), is_borrowed) {
-                // Of `files.iter().enumerate()`, the number and the borrowed item.
+                // `files.iter().enumerate()` yields the number and the borrowed item.
                 Items { expr, borrowed: Borrowed::Whole } => Items {
                     expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
                     borrowed: Borrowed::Second,
@@ -84,13 +86,14 @@ fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
         Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
             items(*call.receiver, is_borrowed)
         }
-        // A name of a reference.
+        // The name of a reference.
         Expr::Path(_) if is_borrowed(&expr) => whole(expr),
         expr => Items { expr, borrowed: Borrowed::No },
     }
 }
 
-/// Puts parentheses where a macro has put invisible groups, which do not survive.
+/// Replaces the invisible groups of macros by parentheses, because generated code loses these
+/// groups.
 pub(super) fn keep_groups(block: &mut Block) {
     Grouped.visit_block_mut(block);
 }
@@ -120,7 +123,8 @@ impl VisitMut for Grouped {
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
-/// Whether a `break` or `continue` ends a round of a `for` before its end: then all of it is one step.
+/// Returns `true` if a `break` or `continue` leaves a round of a `for` early. The whole loop is
+/// then one step.
 pub(super) fn leaves_rounds(body: &Block) -> bool {
     struct Leaves {
         found: bool,

@@ -1,7 +1,15 @@
-//! `#[workflow]`: `attrs`, `body`, `looks`, `choices`, `loops` and `forms` read the function, and `settings` its options;
-//! `refuse` and `signature` report unsupported code; `model` is the workflow as data; `names` names its nodes; `env` resolves
-//! the variables that a step reads; `expand`, `nodes`, `gates`, `places`, `routes`, `rounds` and `calls` write the code, and
-//! `code` its fingerprint. `syntax`, `stable`, `clocks`, `purity` and `spans` are leaves that all of them may use.
+//! Implements `#[workflow]`, which turns an async function into a graph of recorded nodes.
+//!
+//! - Reading: `signature` reads parameters and output, `attrs` the attributes, and `body` the
+//!   statements. `choices`, `loops`, `forms` and `looks` read single constructs. `settings` checks
+//!   the options of nodes, and `refuse` reports unsupported code.
+//! - Data: `model` is the workflow as data. `names` names its nodes, and `env` resolves the
+//!   variables that a step reads.
+//! - Writing: `expand` writes the function and its struct, and `nodes` the nodes. `gates`,
+//!   `routes`, `rounds` and `calls` write single constructs, `places` the start conditions, `asked`
+//!   and `iterated` compile-time checks, and `code` the fingerprints.
+//! - Leaves, which all of them may use: `syntax`, `stable`, `clocks`, `purity`, `standard_names`,
+//!   `judged` and `spans`.
 
 mod asked;
 mod attrs;
@@ -44,7 +52,7 @@ use crate::{docs, fallback, function, place};
 
 const EXPECTED: &str = "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
 
-/// From the attribute's and the item's tokens to the workflow.
+/// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = attrs::options(options, &mut errors);
@@ -60,9 +68,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     function.plus_after_type(&mut errors);
     let associated = place::refuse_associated(&function, "a workflow", &mut errors);
+    // Mistakes in parameter patterns are counted, because they do not affect the types.
     let before = errors.len();
     let (context, inputs, patterns) = signature::parameters(&function, &mut errors);
-    // A pattern or a `mut` leaves the types as they are.
+    // A pattern or a `mut` in a parameter does not affect the types.
     let only_patterns = before == 0 && errors.len() == patterns;
     let output = signature::output(&function, &mut errors);
     let block = match function.semicolon {
@@ -86,7 +95,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         return refused(&krate, (&function, associated), &errors, false, types);
     }
     let (body, flow) = body::body(block, &inputs, &mut errors);
-    // Statements that a workflow refuses are still valid Rust, and editors complete valid Rust better.
+    // Statements that a workflow refuses are still valid Rust, and editors complete valid Rust
+    // better.
     let is_rust = signature_is_fine && errors.len() == flow;
     let name = match &options.name {
         Some(name) => name.value(),
@@ -123,7 +133,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The function without what only the macro understands, all mistakes in it, and a stub of its struct.
+/// Writes a refused workflow: the function without code that only the macro understands, all
+/// errors, and a stub of its struct.
 fn refused(
     krate: &syn::Path,
     (function, associated): (&function::Function, bool),
@@ -131,7 +142,7 @@ fn refused(
     is_rust: bool,
     types: Option<(&[&Type], &Type)>,
 ) -> TokenStream {
-    // An `impl` cannot hold a struct.
+    // A struct cannot be declared in an `impl`.
     let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident, types));
     let function = fallback::quiet(function, is_rust);

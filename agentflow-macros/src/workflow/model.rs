@@ -1,4 +1,5 @@
-//! A workflow as data: inputs, nodes in the order of the source, output. Written by `body` and `attrs`, read by `expand`.
+//! A workflow as data: inputs, nodes in source order, output. `body` and `attrs` create it,
+//! `expand` reads it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, Expr, Item, ItemMacro, LitInt, Local, Pat, Path, Type};
@@ -9,7 +10,7 @@ use crate::unanswered::Unanswered;
 pub(super) struct Workflow {
     pub(super) krate: Path,
     pub(super) name: String,
-    /// An expression that is a string.
+    /// A string expression.
     pub(super) description: TokenStream,
     pub(super) context: Option<ContextParam>,
     pub(super) inputs: Vec<Input>,
@@ -18,14 +19,14 @@ pub(super) struct Workflow {
     pub(super) max_llm_calls: Option<LitInt>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) first: FirstQuestion,
-    /// The function that is asked before each step.
+    /// The function that is called before each step.
     pub(super) decider: Option<Path>,
-    /// The variant of `StopPolicy`.
+    /// A variant of `StopPolicy`.
     pub(super) stop: Option<Ident>,
     pub(super) body: Seq,
 }
 
-/// The first parameter when it is a reference.
+/// The first parameter, if it is a reference.
 pub(super) struct ContextParam {
     pub(super) ident: Option<Ident>,
     /// The type after the `&`.
@@ -35,48 +36,50 @@ pub(super) struct ContextParam {
 pub(super) struct Input {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// The lint levels before it.
+    /// Lint levels before the input.
     pub(super) lints: Vec<Attribute>,
 }
 
 /// Straight-line code: the body, an arm, or the body of a form.
 pub(super) struct Seq {
-    /// Items of the user's, such as a `use` or a `const`.
+    /// Items of the user, such as a `use` or a `const`.
     pub(super) items: Vec<Item>,
     pub(super) statements: Vec<Statement>,
     pub(super) tail: Box<Node>,
 }
 
 pub(super) enum Statement {
-    /// A `let` that is another view of values above it, such as `let name = &order.name;`: each reader repeats it.
+    /// A `let` that is a view of earlier values, such as `let name = &order.name;`. Each reader
+    /// repeats it.
     View(Local),
-    /// A macro whose rules name variables of the body.
+    /// A macro whose rules use variables of the body.
     Rules(ItemMacro),
-    /// A view that calls methods. Each reader repeats it if all methods are of the standard library; otherwise it is computed
-    /// once and recorded.
+    /// A view that calls methods. Each reader repeats it if all methods are from the standard
+    /// library. Otherwise it is computed once and recorded.
     Look(Node),
     Node(Node),
 }
 
-/// One node, with the pattern that it is bound to.
+/// A node with the pattern that it is bound to.
 pub(super) struct Node {
     pub(super) name: String,
-    /// The user's pattern; `None` for a statement or the last expression.
+    /// Pattern of the user; `None` for a statement or the last expression.
     pub(super) pat: Option<Pat>,
     pub(super) ty: Option<Type>,
-    /// The attributes before it that are for the compiler.
+    /// Attributes before the node that are for the compiler.
     pub(super) attrs: Vec<Attribute>,
-    /// The path or method that it calls, as written.
+    /// The path or method that the node calls, as written.
     pub(super) calls: String,
     pub(super) policy: Policy,
     pub(super) span: Span,
-    /// Whether the expression is a `Result`, as the workflow's last expression is.
+    /// `true` if the expression is a `Result`, like the workflow's last expression.
     pub(super) wrapped: bool,
-    /// Whether an arm in it ends the workflow, so that the nodes below it run only if none of them did.
+    /// `true` if an arm of the node ends the workflow. The nodes below it run only if no such arm
+    /// was taken.
     pub(super) leaves: bool,
-    /// Whether it is a step whose value is dropped.
+    /// `true` for a step whose value is dropped.
     pub(super) is_statement: bool,
-    /// Whether it is a part of an expression of the user's, computed before a choice.
+    /// `true` for a part of a user's expression that is computed before a choice.
     pub(super) is_part: bool,
     pub(super) work: Work,
 }
@@ -85,7 +88,7 @@ pub(super) struct Node {
 pub(super) enum Work {
     Step(Expr),
     Value(Expr),
-    /// A statement without a step: it has no value, and keeps its place.
+    /// A statement without a step. It has no value and keeps its position.
     Check(Expr),
     /// An expression that never has a value.
     Never(Expr),
@@ -112,7 +115,7 @@ pub(super) enum Work {
         until: Option<Expr>,
         max: Expr,
     },
-    /// A future without `.await?`, which the expansion adds.
+    /// A future, to which the expansion adds `.await?`.
     Future(Expr),
 }
 
@@ -122,13 +125,13 @@ pub(super) struct Items {
     pub(super) borrowed: Borrowed,
 }
 
-/// What of each item is borrowed.
+/// The borrowed part of each item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Borrowed {
     No,
-    /// As in `for file in &files`.
+    /// The whole item, as in `for file in &files`.
     Whole,
-    /// As in `for (number, file) in files.iter().enumerate()`.
+    /// The second field, as in `for (number, file) in files.iter().enumerate()`.
     Second,
 }
 
@@ -153,7 +156,7 @@ pub(super) struct Branch {
 pub(super) enum BranchBody {
     /// A future, to which the expansion adds `.await?`.
     Future(Expr),
-    /// The whole expression.
+    /// An expression that is used unchanged.
     Whole(Expr),
     Seq(Seq),
 }
@@ -164,44 +167,44 @@ pub(super) struct Route {
 }
 
 pub(super) enum Head {
-    /// The conditions in their order; the arm after the last one is the `else`.
+    /// The conditions in order. The arm after the last one is the `else`.
     If(Vec<Expr>),
     Match(syn::ExprMatch),
 }
 
 pub(super) struct Arm {
     pub(super) name: String,
-    /// The names that its pattern binds.
+    /// Names that the pattern binds.
     pub(super) binds: Vec<Ident>,
-    /// The names among them that are `mut`.
+    /// Names in `binds` that are bound as `mut`.
     pub(super) mutable: Vec<Ident>,
-    /// `true` if some of them may be constants.
+    /// `true` if some of the names may be constants.
     pub(super) uncertain: bool,
-    /// `#[cfg(..)]` before it.
+    /// `#[cfg(..)]` attributes before the arm.
     pub(super) cfgs: Vec<Attribute>,
-    /// The lint levels before it.
+    /// Lint levels before the arm.
     pub(super) lints: Vec<Attribute>,
-    /// Whether it ends the workflow with its value.
+    /// `true` if the arm ends the workflow with its value.
     pub(super) returns: bool,
     pub(super) body: Seq,
 }
 
-/// What `#[node(..)]` and `#[after(..)]` set.
+/// Settings from `#[node(..)]` and `#[after(..)]`.
 #[derive(Default)]
 pub(super) struct Policy {
     pub(super) id: Option<String>,
     pub(super) retry: Option<LitInt>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) skip_on_error: bool,
-    /// The step that is tried when this one has failed.
+    /// The step that is executed if this one fails.
     pub(super) route: Option<Expr>,
     pub(super) approve: Option<Approve>,
     pub(super) approve_timeout_ms: Option<u64>,
-    /// With the name of the option, for errors.
+    /// The action, with the name of the option for errors.
     pub(super) on_timeout: Option<(Ident, Unanswered)>,
     pub(super) concurrency: Option<LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
-    /// With its name, for errors.
+    /// The name of the option, for errors.
     pub(super) tap: Option<Ident>,
     pub(super) write: bool,
     pub(super) unordered: bool,
@@ -209,7 +212,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Whether anything is set that only a node with a step can have.
+    /// Returns `true` if an option is set that only a node with a step can have.
     pub(super) fn is_of_step(&self) -> bool {
         self.retry.is_some()
             || self.timeout_ms.is_some()
@@ -226,7 +229,7 @@ impl Policy {
 }
 
 pub(super) enum Approve {
-    /// With our question, which names the node.
+    /// The default question, which contains the name of the node.
     Usual,
     Question(Expr),
 }

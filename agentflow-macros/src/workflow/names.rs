@@ -1,5 +1,6 @@
-//! Names the nodes of a body or an arm: after their `let`, or after what they call. No name follows from a place in the
-//! source, so that a statement put in between renames nothing. It knows no paths: those are the library's.
+//! Names the nodes of a body or an arm after their `let` or the function that they call. Names do
+//! not depend on positions in the source, so inserting a statement does not rename other nodes. The
+//! library forms the paths.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,24 +13,24 @@ use super::syntax::{about, called, written};
 use crate::errors::Errors;
 use crate::patterns::as_name;
 
-/// The longest name that is made of code; what is cut off is replaced by its hash.
+/// Maximum length of a name that is derived from code. The rest is replaced by its hash.
 const LONGEST: usize = 48;
 
-/// The names of the nodes of one body or arm.
+/// The names of the nodes in one body or arm.
 #[derive(Default)]
 pub(super) struct NodeNames {
     taken: HashSet<String>,
-    /// The names that are given by hand.
+    /// Names from `id` options.
     given: HashSet<String>,
 }
 
 impl NodeNames {
-    /// An input's name.
+    /// Adds the name of an input.
     pub(super) fn input(&mut self, name: String) {
         self.taken.insert(name);
     }
 
-    /// A name given by hand, which must be free. One under `#[cfg(..)]` may be given twice.
+    /// Adds a name from an `id` option. It must be free, except under `#[cfg(..)]`.
     pub(super) fn given(&mut self, name: &str, at: impl ToTokens, conditional: bool, errors: &mut Errors) {
         let free = self.taken.insert(name.to_owned());
         if !free && !conditional {
@@ -38,7 +39,8 @@ impl NodeNames {
         self.given.insert(name.to_owned());
     }
 
-    /// The name of a `let`: that of its variables. When a variable is bound a second time, what is called is added.
+    /// Returns the name of a `let`, which consists of its variables. If they are bound again, the
+    /// called function is added.
     pub(super) fn bound(&mut self, variables: &str, calls: &str, conditional: bool) -> String {
         let wanted = as_name(variables.trim_start_matches('_'));
         if conditional || self.taken.insert(wanted.clone()) {
@@ -51,7 +53,7 @@ impl NodeNames {
         self.free(&with_call)
     }
 
-    /// The name, with a number when it is taken.
+    /// Returns the name, with a number if it is taken.
     pub(super) fn free(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut number = 1;
@@ -62,8 +64,8 @@ impl NodeNames {
         name
     }
 
-    /// Names all nodes that have no name yet. A call that is there once gives its name; several of one name are
-    /// distinguished by their arguments.
+    /// Names all nodes that have no name yet. A node with a unique call gets the name of the call.
+    /// Several calls of one function are distinguished by their arguments.
     pub(super) fn rest(&mut self, statements: &mut [Statement], tail: &mut Node, tail_name: &str) {
         let unnamed = |node: &Node| node.name.is_empty();
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -95,7 +97,7 @@ impl NodeNames {
         if unnamed(tail) {
             tail.name = self.of(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
         }
-        // They are rarely nodes, so they get the names that are left.
+        // These values are rarely nodes, so they get the remaining names.
         for statement in statements {
             if let Statement::Look(node) = statement {
                 let wanted = if node.name.is_empty() { short(node) } else { std::mem::take(&mut node.name) };
@@ -109,6 +111,7 @@ impl NodeNames {
             return self.free(short);
         }
         let long = long(node).map(|arguments| {
+            // Names of nodes are parts of paths, so quotes and spaces are removed.
             let arguments = arguments.replace('"', "").replace(", ", ",");
             cut(&as_name(&format!("{short}({arguments})")))
         });
@@ -116,7 +119,7 @@ impl NodeNames {
     }
 }
 
-/// The name, or its beginning and the hash of it.
+/// Returns the name, or its first part followed by a hash if it is too long.
 fn cut(name: &str) -> String {
     if name.chars().count() <= LONGEST {
         return name.to_owned();
@@ -125,7 +128,7 @@ fn cut(name: &str) -> String {
     format!("{head}~{:06x}", fnv(name) & 0xff_ffff)
 }
 
-/// What a node without a name is called when it is the only one of its kind.
+/// Returns the name of an unnamed node that is the only one of its kind.
 fn short(node: &Node) -> String {
     as_name(&match &node.work {
         _ if node.is_part && !node.calls.is_empty() => last_word(&node.calls),
@@ -150,7 +153,7 @@ fn short(node: &Node) -> String {
     })
 }
 
-/// The function of a path.
+/// Returns the function's name from a path.
 fn last_word(calls: &str) -> String {
     calls.rsplit("::").next().unwrap_or_default().to_owned()
 }
@@ -162,14 +165,14 @@ fn of_lambda(step: &LambdaBody, otherwise: &str) -> String {
     }
 }
 
-/// What distinguishes a node from others of its kind.
+/// Returns the text that distinguishes a node from others of its kind.
 fn long(node: &Node) -> Option<String> {
     Some(match &node.work {
         Work::Step(expr) | Work::Future(expr) | Work::Value(expr) | Work::Check(expr) | Work::Never(expr) => {
             arguments(expr)
         }
         Work::Route(route) => match &route.head {
-            // As it is written, whatever is computed before it.
+            // The source text, without parts that are computed before.
             Head::If(_) => node.calls.strip_prefix("if ").unwrap_or(&node.calls).to_owned(),
             Head::Match(_) => node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned(),
         },

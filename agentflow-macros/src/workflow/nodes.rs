@@ -1,5 +1,6 @@
-//! Writes one node: a call of the library with the handles that it reads and a closure with the user's expression. Choices
-//! are in `routes`, forms and loops in `rounds`, calls of functions in `calls`.
+//! Writes a node: a call of the builder with the handles that the node reads and a closure with the
+//! user's expression. `routes` writes choices, `rounds` forms and loops, and `calls` the calls of
+//! functions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -25,32 +26,32 @@ const NO_CONTEXT: &str =
 pub(super) struct Writer<'a> {
     pub(super) private: &'a TokenStream,
     output: &'a Type,
-    /// Variables that the body awaits later, which hold futures on purpose.
+    /// Variables that the body awaits later. They are allowed to hold futures.
     awaited: Vec<Ident>,
-    /// The context's type, when its name is not `Context`.
+    /// Type of the context, if it is not named `Context`.
     context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
-    /// The variables with the handles of what was bound so far, and where.
+    /// Variables with the handles of all bindings so far, with their spans.
     pub(super) bound: Vec<(Ident, Span)>,
 }
 
-/// The beginning of a node's body.
+/// The first part of a node's body.
 pub(super) struct Opened {
     pub(super) reads: TokenStream,
-    /// The pattern of the values.
+    /// Pattern of the values.
     pub(super) values: TokenStream,
-    /// Code before the user's expression.
+    /// Code in front of the user's expression.
     pub(super) before: Vec<env::Before>,
     pub(super) context: Option<Ident>,
 }
 
-/// How a step's expression becomes the step's result.
+/// The conversion of a step's expression into the step's result.
 pub(super) struct Ending<'a> {
-    /// Whether the expression is a future without `.await?`.
+    /// `true` if the expression is a future without `.await?`.
     pub(super) future: bool,
-    /// Whether the expression is a `Result`.
+    /// `true` if the expression is a `Result`.
     pub(super) wrapped: bool,
-    /// The expression is the value of a `let`, which may be a future by mistake.
+    /// `true` if the expression is the value of a `let`, which may be a future by mistake.
     pub(super) bound: bool,
     pub(super) ty: &'a TokenStream,
 }
@@ -61,12 +62,14 @@ impl<'a> Writer<'a> {
         Self { private, output: &of.output, awaited, context, errors, bound: Vec::new() }
     }
 
-    /// The library's path and the variable with the builder, with errors at the span.
+    /// Returns the library's path and the variable with the builder. Errors about them are reported
+    /// at the span.
     pub(super) fn at(&self, span: Span) -> (TokenStream, Ident) {
         (located(self.private, span), own("steps", span))
     }
 
-    /// The statements of straight-line code, ending in the handle of its output; its own bindings begin at `since`.
+    /// Writes straight-line code that ends in the handle of its output. `since` is the index of its
+    /// first binding.
     pub(super) fn seq(&mut self, seq: &Seq, env: &mut Env, since: usize) -> TokenStream {
         let items = &seq.items;
         let first = self.bound.len();
@@ -119,7 +122,7 @@ impl<'a> Writer<'a> {
             quote!(#steps.unread(#reads, #closure);)
         });
         let ordered = self.in_one_order(statements, tail, env);
-        // The types within an arm with a value may follow from where the value is read.
+        // In an arm with a value, types may be inferred from a reader below the arm.
         let is_known =
             since == 0 || tail.wrapped || matches!(&tail.work, Work::Value(Expr::Tuple(unit)) if unit.elems.is_empty());
         let owned = if is_known { self.owned(first) } else { TokenStream::new() };
@@ -127,7 +130,7 @@ impl<'a> Writer<'a> {
         match &tail.attrs[..] {
             [] if owned.is_empty() => quote!(#written #unread #last),
             attrs => {
-                // Types may follow from the last expression too.
+                // Types may also be inferred from the last expression.
                 let (value, private, output) = (own("last", tail.span), self.private, self.output);
                 let ty = (since == 0).then(|| quote!(: #private::Handle<<#output as #private::WorkflowReturn>::Ok>));
                 quote!(#written #unread #(#attrs)* let #value #ty = #last; #owned #value)
@@ -138,7 +141,8 @@ impl<'a> Writer<'a> {
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let attrs = &node.attrs;
         let conditional = attrs.iter().any(super::attrs::is_cfg);
-        // What is below a choice that can end the workflow asks for its router.
+        // Nodes below a choice that can end the workflow need its router, so the router gets a
+        // variable.
         let (before, handle) = match &node.work {
             Work::Route(route) if node.leaves => {
                 let ty = self.type_of(node);
@@ -151,12 +155,13 @@ impl<'a> Writer<'a> {
         match &node.pat {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident, conditional);
-                // Of a variable that is judged, the compiler would not say that nobody reads it.
+                // The compiler would not warn about an unused variable that the ownership check
+                // reads, so the check uses another one.
                 let judged = is_judged.then(|| env.hidden("bound"));
                 self.bound.extend(judged.iter().map(|judged| (judged.clone(), node.span)));
                 env.output(Some(pat.ident.clone()), variable.clone(), &node.name);
                 if !attrs.is_empty() {
-                    // They may say that it is unused.
+                    // The attributes may allow unused variables.
                     env.is_read(std::iter::once(pat.ident.unraw().to_string()));
                 }
                 match judged {
@@ -196,7 +201,7 @@ impl<'a> Writer<'a> {
         Opened { reads, values, before, context }
     }
 
-    /// The same for code outside of a step, which has no context.
+    /// Like [`open`](Self::open), for code outside of a step, which has no context.
     pub(super) fn open_pure(&mut self, names: &[String], env: &mut Env, span: Span) -> Opened {
         let opened = self.open(names, env);
         if opened.context.is_some() {
@@ -212,7 +217,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The call of the library for a node: an expression that is its handle.
+    /// Writes the builder call for a node: an expression that evaluates to its handle.
     pub(super) fn node(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let ty = self.type_of(node);
         match &node.work {
@@ -234,7 +239,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `Node::new("x").calls("f").line(7)`, with the fingerprint of its code and its policy.
+    /// Writes `Node::new("x").calls("f").line(7)` with the fingerprint of the node's code and its
+    /// policy.
     pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &mut Env) -> TokenStream {
         let private = self.private;
         let (name, calls, policy) = (&node.name, &node.calls, &node.policy);
@@ -259,7 +265,8 @@ impl<'a> Writer<'a> {
         meta
     }
 
-    /// The line of the span; every token needs the span, or the line would be the attribute's.
+    /// Writes the line of the span. Every token needs the span; otherwise the line would be the
+    /// attribute's.
     pub(super) fn line(&self, span: Span) -> TokenStream {
         quote_spanned!(span=> ::core::line!())
     }
@@ -275,7 +282,7 @@ impl<'a> Writer<'a> {
         let ending = Ending { future, wrapped: node.wrapped, bound: false, ty };
         let mut calls = calls::asking(expr, &asking[0], env);
         if node.is_statement {
-            // Its value is dropped, and the compiler warns if it must be used.
+            // The value is dropped, and the compiler warns if it must be used.
             let value = self.tried(&calls.expr);
             calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
         }
@@ -299,7 +306,8 @@ impl<'a> Writer<'a> {
         place.declared.in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure)))
     }
 
-    /// The body of a step: an async closure that first says which functions it calls. `item` is what a form binds.
+    /// Writes the body of a step: an async closure that first announces the functions that it
+    /// calls. `item` binds the variable of a form.
     pub(super) fn body(
         &mut self,
         calls: &Calls,
@@ -325,7 +333,7 @@ impl<'a> Writer<'a> {
         let Opened { values, before, context, .. } = opened;
         let (cx, one, args) = (own("cx", at), own("item", at), own("args", at));
         let context = context.as_ref().map(|ident| {
-            // With the user's own type, so that an error is reported at that type only.
+            // With the user's type, an error is reported only at that type.
             let given = self.context.map_or_else(
                 || quote!(&#cx),
                 |ty| located(&quote!(<#ty as #private::WorkflowContext>::of(&#cx)), ends(ty).0),
@@ -371,8 +379,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The expression; when all of it is tried, its error becomes the workflow's in a function of ours, for a message with
-    /// the remedy.
+    /// Writes the expression. If it ends in `?`, a function of the library converts the error into
+    /// the workflow's error type, so that a type mismatch has a helpful message.
     fn tried(&self, expr: &Expr) -> TokenStream {
         match plain(expr) {
             Expr::Try(tried) if awaits(&tried.expr).is_some() => {
@@ -394,7 +402,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An expression that is to be of the workflow's return type.
+    /// Writes an expression that must have the workflow's return type.
     fn output(&self, expr: &TokenStream, span: Span) -> TokenStream {
         let (output, ended) = (self.output, own("ended", span));
         quote_spanned! {span=>
@@ -409,7 +417,7 @@ impl<'a> Writer<'a> {
     fn value(&mut self, node: &Node, expr: &Expr, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         if opened.context.is_some() {
-            // Code that reads the context may do anything, so it is a step.
+            // Code that reads the context may have side effects, so it is a step.
             return self.step(node, expr, false, ty, env);
         }
         let mut meta = self.meta(node, &[expr], env);
@@ -452,22 +460,23 @@ impl<'a> Writer<'a> {
             .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure)))
     }
 
-    /// A statement without a step.
+    /// Writes a statement without a step.
     fn check(&mut self, node: &Node, expr: &Expr, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         let meta = self.meta(node, &[expr], env);
         let (private, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
-        // An assertion has no effect but to fail; all else is there for its effect.
+        // An assertion can only fail. Other statements are executed for their side effects.
         let asked = if is_assertion(expr) { &[expr][..] } else { &[] };
         let (asking, place) = self.place_of_value(asked, env);
         let calls = calls::asking(expr, asking.first().unwrap_or(expr), env);
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let effect = if is_assertion(expr) { place.method } else { quote!(.write()) };
         let (first, statement) = (&place.first, &calls.expr);
-        // As a statement, so that the compiler warns about what must be used.
+        // As a statement, so that the compiler warns about values that must be used.
         let statement = quote!(#first #statement;);
-        // Readers match the pattern of a `let .. else` again, and get the compiler's warnings about it.
+        // Readers match the pattern of a `let .. else` again, and the compiler's warnings about it
+        // appear there.
         let matched = is_let_else(expr).then(|| quote!(unused_variables,));
         let end = quote_spanned! {span=>
             #[allow(#matched clippy::let_unit_value, clippy::let_underscore_must_use, clippy::let_underscore_untyped)]
@@ -479,7 +488,7 @@ impl<'a> Writer<'a> {
         place.declared.in_front_of(quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure)))
     }
 
-    /// An arm that never has a value.
+    /// Writes an arm that never has a value.
     fn never(&mut self, node: &Node, expr: &Expr, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open_pure(&scope::of_expr(expr), env, node.span);
         let mut meta = self.meta(node, &[expr], env);
@@ -489,7 +498,7 @@ impl<'a> Writer<'a> {
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         let reads = &opened.reads;
-        // What is called before its end may be a tool, which has a policy.
+        // Calls before the end of the arm may be tools, which have a policy.
         if matches!(plain(expr), Expr::Block(block) if block.block.stmts.len() > 1) {
             let calls = calls::asking(expr, asking, env);
             if !calls.functions.is_empty() {
@@ -503,7 +512,7 @@ impl<'a> Writer<'a> {
         declared.in_front_of(quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure)))
     }
 
-    /// A closure that is not async and has no context.
+    /// Writes a closure that is not async and has no context.
     pub(super) fn pure(&self, opened: &Opened, end: &TokenStream, span: Span) -> TokenStream {
         let Opened { values, before, .. } = opened;
         let all = own("values", span);
@@ -518,7 +527,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The variables of a choice that can end the workflow: its router, what was reached, and all ends.
+/// Returns the variables of a choice that can end the workflow: its router, the marker that an end
+/// was reached, and the collection of all ends.
 pub(super) fn ends_of(node: &Node) -> (Ident, Ident, Ident) {
     let at = node.span;
     (own("router_with_ends", at), own("returned", at), own("returns", Span::call_site()))

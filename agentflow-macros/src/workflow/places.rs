@@ -1,5 +1,6 @@
-//! Writes the start condition of a node: its expression with questions to the compiler, and the call of the library that
-//! depends on the answers. It also writes values that each reader may compute again.
+//! Writes the start condition of a node. The condition can depend on types, so it consists of the
+//! expression with questions to the compiler and a builder call that depends on the answers. This
+//! module also writes values that each reader may compute again.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -14,18 +15,18 @@ use super::purity::{Judge, JudgedPurity, Purity};
 use super::spans::{located, own};
 use crate::scope;
 
-/// The start condition of a node, and the code that asks the compiler for it.
+/// The start condition of a node, with the code that determines it.
 pub(super) struct Place {
     /// The method of `Node` that sets the condition.
     pub(super) method: TokenStream,
-    /// Variables that receive the answers of the compiler.
+    /// Variables that receive the compiler's answers.
     pub(super) declared: Declared,
     /// Code in front of the user's code.
     pub(super) first: TokenStream,
     is_unknown: bool,
 }
 
-/// Statements in front of a call of the library.
+/// Statements in front of a builder call.
 pub(super) struct Declared(TokenStream);
 
 impl Place {
@@ -35,7 +36,8 @@ impl Place {
         Self { method, declared, first, is_unknown: matches!(purity, Purity::Unknown) }
     }
 
-    /// Returns the expressions to write with this place: `asking`, or `exprs` if the compiler need not be asked.
+    /// Returns the expressions to write with this condition: `asking`, or `exprs` if the compiler
+    /// need not be asked.
     fn with_exprs(self, asking: Vec<Expr>, exprs: &[&Expr]) -> (Vec<Expr>, Self) {
         match self.is_unknown {
             true => (exprs.iter().map(|expr| (*expr).clone()).collect(), self),
@@ -52,7 +54,8 @@ impl Declared {
 }
 
 impl Writer<'_> {
-    /// Writes a value that each reader computes again if its methods are known, and that a node records otherwise.
+    /// Writes a value that each reader computes again if all its methods are known. Otherwise a
+    /// node computes and records it.
     pub(super) fn look(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else { return TokenStream::new() };
         let ty = ty.as_ref().map(|ty| quote!(: #ty));
@@ -97,7 +100,7 @@ impl Writer<'_> {
         Place::new(judged, "at_its_place", &private).with_exprs(asking, exprs)
     }
 
-    /// Returns the start condition of a step, which depends on the code before its first `.await`.
+    /// Returns the start condition of a step. It depends on the code before the first `.await`.
     pub(super) fn place_of_step(&self, steps: &[(&Expr, bool)], env: &Env) -> (Vec<Expr>, Place) {
         let exprs: Vec<&Expr> = steps.iter().map(|(expr, _)| *expr).collect();
         let span = exprs.first().map_or_else(Span::call_site, |expr| expr.span());
@@ -106,7 +109,7 @@ impl Writer<'_> {
         let asking = steps.iter().map(|(expr, is_future)| judge.arguments(expr, *is_future)).collect();
         let judged = judge.judged();
         let mut place = Place::new(judged, "after_effects", &private);
-        // A future is a step, whose `.await` the expansion adds.
+        // A future is a step whose `.await` is added by the expansion.
         let looks = |(expr, is_future): &(&Expr, bool)| match is_future {
             true => looks_outside(&quote!(#expr.await)),
             false => looks_outside(*expr),

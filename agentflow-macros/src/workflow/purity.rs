@@ -1,8 +1,10 @@
-//! Recognizes expressions that depend only on the values that they read: arithmetic, macros such as `format!`, and methods of
-//! the standard library. Any other expression may read the effect of a step above, so it is computed after the steps above.
+//! Detects expressions that depend only on the values that they read: arithmetic, macros such as
+//! `format!`, and methods of the standard library. Other expressions may observe the effect of an
+//! earlier step, so they are computed after the steps above them.
 //!
-//! A method is known by its name and the type of its receiver. Only the compiler knows the type, so the expansion puts code
-//! that never runs in front of the call. By type inference, this code fixes the type of a variable outside of the closure.
+//! A method is known by its name and the type of its receiver. Only the compiler knows the type.
+//! Therefore the expansion puts code that never runs in front of the call. Type inference on this
+//! code determines the type of a variable outside of the closure.
 //!
 //! ```text
 //! let told_0 = told();
@@ -24,24 +26,24 @@ use super::syntax::{awaits, macro_name, plain};
 use crate::patterns::names;
 use crate::scope::placeholders;
 
-/// The result for an expression: the values that it depends on.
+/// The dependencies of an expression.
 pub(super) enum Purity {
-    /// It depends only on the values that it reads.
+    /// The expression depends only on the values that it reads.
     Known,
-    /// It depends only on them if these variables have types of the standard library.
+    /// The expression depends only on them if these variables have types of the standard library.
     IfStandard(Vec<Ident>),
-    /// It may depend on anything.
+    /// The expression may depend on other state.
     Unknown,
 }
 
 impl Purity {
-    /// The statements that declare the variables.
+    /// Writes the statements that declare the variables.
     pub(super) fn declared(&self, private: &TokenStream) -> TokenStream {
         let Self::IfStandard(told) = self else { return TokenStream::new() };
         quote!(#(let #told = #private::told();)*)
     }
 
-    /// The method call on the node: `method`, or `method_unless` if the types decide.
+    /// Writes the method call on the node: `method`, or `method_unless` if the types decide.
     pub(super) fn place(&self, method: &str) -> TokenStream {
         let (method, unless) = (format_ident!("{method}"), format_ident!("{method}_unless"));
         match self {
@@ -51,7 +53,7 @@ impl Purity {
         }
     }
 
-    /// The variables as pairs, for the compiler.
+    /// Writes the variables as nested pairs, for trait resolution.
     pub(super) fn as_pairs(&self) -> Option<TokenStream> {
         match self {
             Self::Known => Some(quote!(())),
@@ -61,12 +63,12 @@ impl Purity {
     }
 }
 
-/// Judges expressions that are computed together.
+/// Analyzes expressions that are computed together.
 pub(super) struct Judge<'j> {
     is_local: &'j dyn Fn(&str) -> bool,
     private: &'j TokenStream,
     span: Span,
-    /// The names that the expression binds itself.
+    /// Names that the expression itself binds.
     own: Vec<String>,
     told: Vec<Ident>,
     /// Questions about types that need no variable of the expression.
@@ -74,10 +76,10 @@ pub(super) struct Judge<'j> {
     is_unknown: bool,
 }
 
-/// The result for some expressions.
+/// The result for a group of expressions.
 pub(super) struct JudgedPurity {
     pub(super) purity: Purity,
-    /// Code in front of them.
+    /// Code in front of the expressions.
     pub(super) first: TokenStream,
 }
 
@@ -94,15 +96,15 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// Judges an expression without a step, and puts the questions to the compiler into it.
+    /// Analyzes an expression without a step, and adds questions to the compiler.
     pub(super) fn value(&mut self, expr: &Expr) -> Expr {
         let mut asking = expr.clone();
         self.visit_expr_mut(&mut asking);
         if self.is_unknown { expr.clone() } else { asking }
     }
 
-    /// Judges the code of a step before its first `.await`: the arguments of its calls. With `is_future`, the expansion adds the
-    /// `.await`.
+    /// Analyzes the code of a step before its first `.await`: the arguments of its calls. If
+    /// `is_future` is `true`, the expansion adds the `.await`.
     pub(super) fn arguments(&mut self, expr: &Expr, is_future: bool) -> Expr {
         let mut asking = expr.clone();
         if is_future {
@@ -136,7 +138,7 @@ impl<'j> Judge<'j> {
         told
     }
 
-    /// Asks about the receiver of a method in front of its call.
+    /// Adds a question about the receiver of a method in front of its call.
     fn asking(&mut self, receiver: &Expr, call: &ExprMethodCall) -> Expr {
         let (told, private) = (self.variable(), self.private);
         syn::parse_quote! {
@@ -144,19 +146,20 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// Asks before the expression.
+    /// Adds a question in front of the whole expression.
     fn ask_first(&mut self, question: &TokenStream) {
         let (told, private) = (self.variable(), self.private);
         self.first.extend(quote!(if #private::NEVER { #told.tell(#question.kind()) }));
     }
 
-    /// A constant or a static.
+    /// Asks about the type of a constant or a static.
     fn item(&mut self, path: &impl ToTokens) {
         let private = self.private;
         self.ask_first(&quote!(#private::Receiver(&#path)));
     }
 
-    /// Judges the code before the first `.await`. The rest runs after the step has begun to wait.
+    /// Analyzes the code before the first `.await`. The remaining code runs after the step has
+    /// started to wait.
     fn before_await(&mut self, expr: &mut Expr) {
         if awaits(expr).is_none() {
             return self.visit_expr_mut(expr);
@@ -200,14 +203,14 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// Judges the arguments of a future, which are computed before it is polled.
+    /// Analyzes the arguments of a future, which are computed before it is polled.
     fn future(&mut self, future: &mut Expr) {
         match future {
             Expr::Paren(inner) => self.future(&mut inner.expr),
             Expr::Group(inner) => self.future(&mut inner.expr),
             Expr::Call(call) => call.args.iter_mut().for_each(|argument| self.before_await(argument)),
             Expr::MethodCall(call) => {
-                // The method is the step.
+                // The last method is the step itself.
                 match &*call.receiver {
                     Expr::MethodCall(_) | Expr::Call(_) => self.future(&mut call.receiver),
                     _ => {}
@@ -219,7 +222,7 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// Judges the arguments of a macro that are expressions between commas.
+    /// Analyzes the comma-separated arguments of a macro.
     fn each_argument(&mut self, mac: &mut Macro, judge: fn(&mut Self, &mut Expr)) {
         let arguments = Punctuated::<Expr, Token![,]>::parse_terminated;
         let Ok(mut arguments) = arguments.parse2(mac.tokens.clone()) else {
@@ -232,7 +235,7 @@ impl<'j> Judge<'j> {
         mac.tokens = arguments.to_token_stream();
     }
 
-    /// Judges the names in the text of a macro such as `format!`.
+    /// Analyzes the names in the text of a macro such as `format!`.
     fn shown(&mut self, text: &syn::LitStr) {
         for name in placeholders(&text.value()).filter(|name| !self.is_variable(name)).collect::<Vec<_>>() {
             match is_constant_by_name(name) {
@@ -242,7 +245,7 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// A path as a value: a variable, a constant, a variant, or a function.
+    /// Analyzes a path that is a value: a variable, a constant, a variant or a function.
     fn path(&mut self, path: &ExprPath) {
         let Some(last) = path.path.segments.last() else { return };
         let name = last.ident.unraw().to_string();
@@ -257,17 +260,17 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// A function of a type of the standard library.
+    /// Analyzes a function, which must belong to a type of the standard library.
     fn function(&mut self, path: &ExprPath) {
         match self.of_type(path) {
-            // A call that the expansion adds.
+            // A call that the expansion has added.
             _ if path.path.leading_colon.is_some() && path.path.segments[0].ident == "core" => {}
             Some(question) => self.ask_first(&question),
             None => self.is_unknown = true,
         }
     }
 
-    /// The question about the type of a path such as `String::from`.
+    /// Returns the question about the type of a path such as `String::from`.
     fn of_type(&self, path: &ExprPath) -> Option<TokenStream> {
         let is_known = |name: &str| METHODS.contains(&name) || FUNCTIONS.contains(&name) || is_of_any(name);
         let mut words = path.path.segments.iter().rev();
@@ -297,7 +300,7 @@ impl<'j> Judge<'j> {
             return;
         };
         let name = path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default();
-        // A name with a capital makes a value.
+        // A name with an upper-case letter constructs a value.
         if !name.starts_with(char::is_uppercase) {
             self.function(path);
         }
@@ -310,7 +313,8 @@ impl<'j> Judge<'j> {
         if is_of_any(&name) || is_literal(&receiver) {
             return None;
         }
-        // If the type of the receiver is inferred from this call, asking for it would be ambiguous.
+        // If the receiver's type is inferred from this call, a question about it would be
+        // ambiguous.
         if !METHODS.contains(&name.as_str()) || is_inferred(&receiver) {
             self.is_unknown = true;
             return None;
@@ -319,7 +323,8 @@ impl<'j> Judge<'j> {
     }
 }
 
-/// Returns true for a call whose type is inferred from the use of its value, such as `n.try_into()`.
+/// Returns `true` for a call whose type is inferred from the use of its value, such as
+/// `n.try_into()`.
 fn is_inferred(receiver: &Expr) -> bool {
     const INFERRED: [&str; 8] = ["collect", "default", "from", "into", "parse", "product", "sum", "try_into"];
     match plain(receiver) {
@@ -379,7 +384,8 @@ impl VisitMut for Judge<'_> {
                 None
             }
             Expr::Unary(unary) => {
-                // `Deref` of a type of the program can do anything. A variable is a copy of a recorded value.
+                // `Deref` of a type of the program can execute any code. A variable is a copy of a
+                // recorded value.
                 let is_item = matches!(plain(&unary.expr), Expr::Path(path)
                     if !path.path.get_ident().is_some_and(|ident| self.is_variable(&ident.unraw().to_string())));
                 if is_item && matches!(unary.op, UnOp::Deref(_)) {
@@ -454,7 +460,8 @@ impl VisitMut for Judge<'_> {
             }
         }
         match name.as_str() {
-            // They print the source text of their arguments, which must not change.
+            // These macros print the source text of their arguments. The arguments must stay
+            // unchanged, so the questions are asked about a copy in front.
             "assert" | "debug_assert" | "ensure" => {
                 let (mut asking, told) = (mac.clone(), self.told.len());
                 self.each_argument(&mut asking, Self::visit_expr_mut);
@@ -464,7 +471,7 @@ impl VisitMut for Judge<'_> {
                     self.first.extend(quote!(if #private::NEVER { let _ = (#arguments,); #private::not_this_arm() }));
                 }
             }
-            // The pattern is no expression.
+            // The pattern is not an expression.
             "matches" => self.is_unknown |= calls_in(mac.tokens.clone()),
             "stringify" | "cfg" => {}
             _ => self.each_argument(mac, |judge, argument| match argument {
@@ -492,7 +499,7 @@ fn is_literal(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::Lit(_))
 }
 
-/// Returns true for `Some` and `Kind`, as opposed to `LIMIT`.
+/// Returns `true` for names such as `Some` and `Kind`, and `false` for `LIMIT`.
 fn is_variant(name: &str) -> bool {
     name.chars().next().is_some_and(char::is_uppercase) && name.chars().any(char::is_lowercase)
 }
@@ -501,7 +508,8 @@ fn is_constant_by_name(name: &str) -> bool {
     name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase)
 }
 
-/// Returns true if tokens contain a call of a function or a method; a variant with values is not a call.
+/// Returns `true` if tokens contain a call of a function or method. A variant with values is not a
+/// call.
 fn calls_in(tokens: TokenStream) -> bool {
     let mut before: Option<String> = None;
     tokens.into_iter().any(|token| {

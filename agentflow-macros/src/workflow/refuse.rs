@@ -1,6 +1,6 @@
-//! Refuses what a workflow cannot mean: ends of the workflow from within a round, values that change, and statements that would
-//! be lost. Each is reported at its own token, with what to write instead. Code within a step, a closure or an `async` block is
-//! not looked at.
+//! Reports code that is not supported in a workflow: ends of the workflow inside of a loop, values
+//! that change, and statements that would be lost. Each error is at the token and explains what to
+//! write instead. Code in steps, closures and `async` blocks is not checked.
 
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprAsync, ExprCall, ExprClosure, Item, Pat, PatIdent};
@@ -21,15 +21,16 @@ const UNREAD_ANSWER: &str = "nobody reads this answer, so what is below would al
                              Approval::Denied { .. } = gate!(..).await? { return .. }`, or bind it, as in `let _answer = \
                              gate!(..).await?;`";
 
-/// Reports an end of the workflow within a body of several steps of a form.
+/// Reports an end of the workflow inside of a form's body.
 pub(super) fn return_in_a_form(block: &Block, errors: &mut Errors) {
     if let Some(span) = super::syntax::block_leaves(block) {
         errors.at_span(span, RETURN_IN_A_LOOP);
     }
 }
 
-/// Reports a statement that would be lost, or that cannot be a node. An assignment to one of the names in `reported`, which
-/// have no value, has been reported there. Gives whether the body is valid Rust all the same.
+/// Reports a statement that would be lost, or that cannot be a node. Assignments to the names in
+/// `reported` are skipped, because these names already have an error. Returns `true` if the body is
+/// valid Rust anyway.
 pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -> bool {
     match plain(expr) {
         Expr::Macro(mac) => {
@@ -64,7 +65,7 @@ pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -
     true
 }
 
-/// Reports an assignment: the variable is one that cannot change.
+/// Reports an assignment to a variable, which cannot change. Returns `false`.
 fn assigned(left: &Expr, whole: &dyn quote::ToTokens, reported: &[String], errors: &mut Errors) -> bool {
     if !root(left).is_some_and(|name| reported.contains(&name)) {
         let mut tokens = proc_macro2::TokenStream::new();
@@ -74,7 +75,7 @@ fn assigned(left: &Expr, whole: &dyn quote::ToTokens, reported: &[String], error
     false
 }
 
-/// The variable that an expression is a part of.
+/// Returns the variable that an expression is a part of.
 fn root(mut part: &Expr) -> Option<String> {
     while let Expr::Field(syn::ExprField { base, .. }) | Expr::Index(syn::ExprIndex { expr: base, .. }) = part {
         part = base;
@@ -116,7 +117,8 @@ fn form_without_await(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Reports assignments in a choice or a loop that is a statement: what is assigned would be lost.
+/// Reports assignments in a choice or a loop that is a statement, because the assigned value would
+/// be lost.
 fn changes(expr: &Expr, reported: &[String], errors: &mut Errors) {
     struct Changes<'e> {
         errors: &'e mut Errors,
@@ -124,6 +126,7 @@ fn changes(expr: &Expr, reported: &[String], errors: &mut Errors) {
     }
     impl Changes<'_> {
         fn target(&mut self, left: &Expr, whole: &dyn quote::ToTokens) {
+            // Variables that the statement declares itself may change.
             let own = root(left).is_some_and(|name| self.bound.contains(&name));
             if !own {
                 let mut tokens = proc_macro2::TokenStream::new();
@@ -155,10 +158,11 @@ fn changes(expr: &Expr, reported: &[String], errors: &mut Errors) {
 
         fn visit_item(&mut self, _: &'a Item) {}
     }
+    // Names with a reported mistake count as declared, so they cause no second error.
     Changes { errors, bound: reported.to_vec() }.visit_expr(expr);
 }
 
-/// Reports a value that cannot be recorded, where its code shows it.
+/// Reports a value that visibly cannot be recorded.
 pub(super) fn value(expr: &Expr, errors: &mut Errors) {
     match plain(expr) {
         Expr::Async(block) => {
@@ -190,6 +194,7 @@ fn cells(expr: &Expr, errors: &mut Errors) {
             visit::visit_expr_call(self, call);
         }
 
+        // A block computes one value, so cells in it are not shared between steps.
         fn visit_block(&mut self, _: &'a Block) {}
 
         fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
@@ -197,7 +202,7 @@ fn cells(expr: &Expr, errors: &mut Errors) {
     Cells(errors).visit_expr(expr);
 }
 
-/// Reports a type that borrows: a value that is recorded owns its data.
+/// Reports a type that borrows, because a recorded value owns its data.
 pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
     if let Some(ty) = ty
         && crate::function::has_reference(ty)
@@ -207,7 +212,7 @@ pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
     }
 }
 
-/// `tokio::spawn`, `thread::spawn`, `JoinSet::new`
+/// Detects `tokio::spawn`, `thread::spawn` and `JoinSet::new`.
 fn is_spawn(path: &syn::Path) -> bool {
     let mut words = path.segments.iter().rev().map(|segment| &segment.ident);
     match (words.next(), words.next()) {
@@ -217,7 +222,7 @@ fn is_spawn(path: &syn::Path) -> bool {
     }
 }
 
-/// Reports tasks that are spawned: their calls are outside of the run.
+/// Reports spawned tasks, because their calls are outside of the run.
 pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
     struct Spawned<'e>(&'e mut Errors);
     impl<'a> Visit<'a> for Spawned<'_> {
@@ -264,7 +269,7 @@ pub(super) fn mutable(pat: &Pat, reported: &mut Vec<String>, errors: &mut Errors
     Mutable(errors).visit_pat(pat);
 }
 
-/// Reports a guard that would be asked more than once, or that awaits.
+/// Reports a guard that would be evaluated more than once, or that awaits.
 pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
     let Pat::Guard(guarded) = pat else { return };
     if let Some(span) = awaits(&guarded.guard) {
@@ -272,6 +277,7 @@ pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
         return;
     }
     later_condition(&guarded.guard, errors);
+    // Only such a guard must be evaluated again, to know which alternative has matched.
     let either = matches!(unguarded(pat), Pat::Or(_)) && has_bindings(unguarded(pat));
     if either && !is_stable(&guarded.guard) {
         errors.at(
@@ -281,7 +287,7 @@ pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
     }
 }
 
-/// Reports a part of a condition that binds what is not a part of a recorded value, or that awaits.
+/// Reports a part of a condition that awaits, or that binds parts of an unrecorded value.
 pub(super) fn later_condition(condition: &Expr, errors: &mut Errors) {
     match condition {
         Expr::Let(test) => {
@@ -309,7 +315,7 @@ pub(super) fn later_condition(condition: &Expr, errors: &mut Errors) {
     }
 }
 
-/// Reports an `.await` where there can be none.
+/// Reports an `.await` or an end of the workflow where neither is allowed.
 pub(super) fn await_in(expr: &Expr, message: &str, errors: &mut Errors) {
     if let Some(span) = awaits(expr).or_else(|| leaves(expr)) {
         errors.at_span(span, message);

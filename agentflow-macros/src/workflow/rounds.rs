@@ -1,5 +1,5 @@
-//! Writes the forms that run a step several times or choose among steps: `map!`, `for`, `repeat!`, `race!`, `fallback!`. A
-//! body of several steps becomes nodes of its own, below the node.
+//! Writes the forms that repeat a step or choose among steps: `map!`, `for`, `repeat!`, `race!`,
+//! `fallback!`. The steps of a body become nodes below the node of the form.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -51,11 +51,12 @@ impl Writer<'_> {
         quote_spanned!(at=> { let #all = #list; #steps.for_each(#meta, #all, #reads, #closure) })
     }
 
-    /// The handle of the list: of the node whose output it is, or of one that computes it once.
+    /// Writes the handle of the list: an existing output, or a node that computes the list once.
     fn list(&mut self, node: &Node, items: &Items, env: &mut Env) -> TokenStream {
         let expr = &items.expr;
         let (private, steps) = self.at(expr.span());
         let span = expr.span().resolved_at(Span::mixed_site());
+        // The list is already an output, so no node has to compute it.
         if let Some(handle) = env::as_name(expr).and_then(|name| env.read_output(&name)) {
             let meta = self.part(node, "items", expr, env);
             return quote_spanned!(span=> #steps.items(#meta, #handle));
@@ -98,6 +99,7 @@ impl Writer<'_> {
                 place.declared.in_front_of(quote_spanned!(span=> #steps.value(#meta, #reads, #closure)))
             }
         };
+        // The library calls `until` with the output of a round and with no other values.
         for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
             let message = format!("`until` sees only the output of a round; return `{name}` as a part of it");
             self.errors.at(until, message);
@@ -175,7 +177,7 @@ impl Writer<'_> {
         place.declared.in_front_of(quote!({ #written #steps.#form(#meta, #all) }))
     }
 
-    /// A step for one item or round: what it reads, its closure, and the node's meta.
+    /// Writes a step for one item or round: its reads, its closure, and the node's metadata.
     #[expect(clippy::too_many_arguments, reason = "a step, what it binds and its surroundings")]
     fn round(
         &mut self,
@@ -191,12 +193,14 @@ impl Writer<'_> {
         let mut names = scope::of_expr(expr);
         names.retain(|name| !bound.contains(name));
         let opened = self.open(&names, env);
-        // The variables of the closure are the code's own.
+        // The variables of the closure belong to the code, so the fingerprint does not depend on
+        // their names.
         let closure: Expr = syn::parse_quote!(|#pat| #expr);
         let mark = borrowed_mark(borrowed);
         let mut code: Vec<&dyn ToTokens> = vec![&closure, &mark];
         code.extend(also);
         let mut meta = self.meta(node, &code, env);
+        // The bindings of the closure are visible only while its expression is analyzed.
         let shadowed = env.enter();
         for name in patterns::names(pat) {
             env.output(Some(name.clone()), name, "");
@@ -217,9 +221,10 @@ impl Writer<'_> {
         (opened.reads, closure, meta, place.declared)
     }
 
-    /// The body of several steps: what it reads outside, and a closure that adds its nodes. `item` is the pattern of what it
-    /// is given, and whether that is borrowed.
+    /// Writes a body of several steps: its reads from outside, and a closure that adds its nodes.
+    /// `item` is the pattern of its input and how the input is borrowed.
     fn inner(&mut self, item: Option<(&Pat, Borrowed)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
+        // Outputs that have more readers afterwards are the reads of the body.
         let before = env.readers();
         let outside = env.enter();
         let given = item.map(|(pat, borrowed)| match pat {
@@ -248,7 +253,7 @@ impl Writer<'_> {
         (tuple, closure)
     }
 
-    /// A node that prepares another one, such as `notes.items`.
+    /// Writes the metadata of a node that prepares another one, such as `notes.items`.
     fn part(&mut self, node: &Node, part: &str, code: &Expr, env: &Env) -> TokenStream {
         let private = self.private;
         let name = format!("{}.{part}", node.name);
@@ -257,7 +262,7 @@ impl Writer<'_> {
         quote!(#private::Node::new(#name).line(#line).code(#code))
     }
 
-    /// The handle, with the type that the user wrote.
+    /// Writes the handle with the type annotation of the user.
     fn of_type(&self, handle: TokenStream, ty: Option<&Type>) -> TokenStream {
         match ty {
             Some(ty) => {
@@ -278,7 +283,7 @@ pub(super) fn awaited(expr: &Expr) -> TokenStream {
 }
 
 impl Branch {
-    /// Returns the expression of a branch that is not a block, and whether it is a future.
+    /// Returns the expression of a branch that is not a block, and `true` if it is a future.
     fn call(&self) -> Option<(&Expr, bool)> {
         match &self.step {
             BranchBody::Future(expr) => Some((expr, true)),
@@ -288,7 +293,7 @@ impl Branch {
     }
 }
 
-/// In the fingerprint, whether items are borrowed.
+/// Returns a mark for the fingerprint that shows how items are borrowed.
 fn borrowed_mark(borrowed: Borrowed) -> TokenStream {
     match borrowed {
         Borrowed::No => quote!(),

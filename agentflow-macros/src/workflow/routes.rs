@@ -1,5 +1,6 @@
-//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and the join of their outputs. A name that a
-//! pattern binds is not sent to the arm's nodes: each node matches the same recorded value again.
+//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and the join of their
+//! outputs. Names that a pattern binds are not passed to the nodes of the arm: each node matches
+//! the recorded value again.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -17,14 +18,14 @@ use crate::patterns::unguarded;
 use crate::scope;
 
 impl Writer<'_> {
-    /// The handle of a choice.
+    /// Writes a choice as an expression that evaluates to its handle.
     pub(super) fn route(&mut self, node: &Node, route: &Route, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let router = own("router", node.span);
         let (written, handle) = self.route_parts(node, route, &router, ty, env);
         quote!({ #written #handle })
     }
 
-    /// The statements that make a choice, which bind its router, and the handle of its value.
+    /// Writes the statements of a choice, which bind its router, and the handle of its value.
     pub(super) fn route_parts(
         &mut self,
         node: &Node,
@@ -88,14 +89,14 @@ impl Writer<'_> {
                 #taken
             });
         }
-        // Nothing says what type a choice without a value has.
+        // The type of a choice without a value cannot be inferred, so it is annotated.
         let arms_typed = (!has_value && node.ty.is_none() && !node.wrapped)
             .then(|| quote_spanned!(at=> let #arms: #private::Arms<()> = #arms;));
         let arms = own("arms", at);
         (quote!(#written #arms_typed), quote_spanned!(at=> #steps.join(#router, #arms)))
     }
 
-    /// Returns the choice of an arm with questions to the compiler, and its start condition.
+    /// Returns the selection of an arm with questions to the compiler, and its start condition.
     fn asked_pick(&self, head: &Head, names: &[&String], env: &Env) -> (TokenStream, Place) {
         match head {
             Head::If(conditions) => {
@@ -109,7 +110,8 @@ impl Writer<'_> {
                 match &asking[..] {
                     [Expr::Match(asking)] => {
                         let mut asking = asking.clone();
-                        // The compiler suggests further arms at the end of the last arm.
+                        // The compiler suggests missing arms at the end of the last arm, so the
+                        // bodies keep their spans.
                         asking.arms.iter_mut().zip(&cases.arms).for_each(|(arm, of)| arm.body.clone_from(&of.body));
                         (pick_match(&asking, names), place)
                     }
@@ -130,7 +132,7 @@ impl Writer<'_> {
                 Head::If(conditions) => conditions[index].to_token_stream(),
                 Head::Match(cases) => cases.arms[index].pat.to_token_stream(),
             };
-            // What the condition or the guard reads is used.
+            // Names that the condition or the guard reads count as used.
             let used = arm.binds.iter().filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
             let used: Vec<String> = used.map(|bind| bind.unraw().to_string()).collect();
             env.arm(arm.binds.clone(), arm.mutable.clone(), reads, code, &pat);
@@ -143,7 +145,7 @@ impl Writer<'_> {
 }
 
 fn reads_of_match(cases: &ExprMatch) -> Vec<String> {
-    // The guards count, the bodies do not.
+    // Guards are part of the selection; bodies are not.
     let mut bare = cases.clone();
     for arm in &mut bare.arms {
         *arm.body = syn::parse_quote!(());
@@ -160,11 +162,12 @@ fn pick_if(conditions: &[Expr], names: &[&String]) -> TokenStream {
     quote!(#picked { #last })
 }
 
-/// The user's own `match`, with the names of the arms as their bodies.
+/// Writes the user's `match` with the names of the arms as bodies.
 fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
     let mut picked = cases.clone();
     for (arm, name) in picked.arms.iter_mut().zip(names) {
-        // The compiler suggests missing arms after the last one, so it must know where that ends.
+        // The compiler suggests missing arms after the last one, so it needs the position of its
+        // end.
         let end = ends(&arm.body).1;
         let name = syn::LitStr::new(name, end.resolved_at(Span::mixed_site()));
         *arm.body = syn::parse_quote!(#name);
@@ -173,7 +176,8 @@ fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
     quote!(#picked)
 }
 
-/// Binds what the conditions of an arm bind, once more. Conditions that bind nothing have held already.
+/// Writes code that binds the names of an arm's conditions again. Conditions without bindings have
+/// already been true.
 fn again_if(condition: &Expr, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
     let binds = &arm.binds;
     let mut lets = Vec::new();
@@ -204,7 +208,8 @@ fn collect_lets<'e>(condition: &'e Expr, lets: &mut Vec<&'e Expr>) {
     }
 }
 
-/// The same for an arm of a `match`. Its guard has held already; it is asked again only where it says what is bound.
+/// Like [`again_if`], for an arm of a `match`. The guard has already been true. It is evaluated
+/// again only if it determines the bindings.
 fn again_match(cases: &ExprMatch, index: usize, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
     let binds = &arm.binds;
     let (value, whole) = (&cases.expr, &cases.arms[index].pat);
@@ -236,8 +241,9 @@ fn again_match(cases: &ExprMatch, index: usize, arm: &Arm, private: &TokenStream
 }
 
 impl Arm {
-    /// Returns true if the code of a reader must be inside of the pattern's scope. If the names were bound again, they would not
-    /// be `mut`, and constants among them would be compared.
+    /// Returns `true` if the code of a reader must be inside of the pattern's scope. If the names
+    /// were bound again in a tuple, they would not be `mut`, and constants among them would be
+    /// compared.
     fn is_within(&self) -> bool {
         !self.mutable.is_empty() || self.uncertain
     }

@@ -1,5 +1,5 @@
-//! Checks the options before a statement, `#[node(..)]` and `#[after(..)]`, against what the statement is, and writes those of
-//! its node. It reads no code.
+//! Checks the options of a statement, `#[node(..)]` and `#[after(..)]`, against its kind, and
+//! writes the options of a node.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -31,6 +31,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&Attribute>) {
+        // Without an attribute, all options have their defaults.
         let Some(attribute) = attribute else { return };
         let many = matches!(work, Work::Map { .. } | Work::Race(_));
         if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
@@ -81,7 +82,8 @@ impl Reader<'_> {
 }
 
 impl Policy {
-    /// The calls that give a `Node` its policy. What a gate does unanswered is written with its type.
+    /// Writes the builder calls that set the policy of a `Node`. The time-out action of a gate is
+    /// written with its type.
     pub(super) fn calls(&self, name: &str, private: &TokenStream) -> TokenStream {
         let mut meta = TokenStream::new();
         if let Some(retries) = &self.retry {

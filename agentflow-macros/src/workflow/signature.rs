@@ -1,5 +1,5 @@
-//! Reads the signature, and refuses what a workflow cannot have. It judges no types: the compiler does, by the bounds in the
-//! expansion.
+//! Reads the signature and reports parameters and outputs that a workflow cannot have. The compiler
+//! checks types by the bounds in the expansion.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
@@ -10,19 +10,20 @@ use super::model::{ContextParam, Input};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, has_impl, has_reference, is_plain, mutable_context, named_context};
 
-/// The length of the longest tuple with `Inputs`.
+/// Maximum length of a tuple that implements `Inputs`.
 const MAX_INPUTS: usize = 12;
 
 const BORROWED: &str = "a workflow cannot borrow an input, since inputs are recorded; take an owned value, such as \
                         `String` instead of `&str`";
 
-/// Whether a parameter has one of the names that a context usually has.
+/// Returns `true` if a parameter has a name that is typical for a context.
 fn is_called_context(pat: &Pat) -> bool {
     let Pat::Ident(pat) = pat else { return false };
     ["cx", "_cx", "ctx", "_ctx"].iter().any(|name| pat.ident == name)
 }
 
-/// The context, the inputs, and how many of the mistakes are patterns, which leave the types as they are.
+/// Returns the context, the inputs, and the number of mistakes in patterns, which do not affect the
+/// types.
 pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<ContextParam>, Vec<Input>, usize) {
     shape(function, errors);
     let mut context = None;
@@ -44,6 +45,8 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
                 };
                 context = Some(ContextParam { ident, ty: (*reference.elem).clone() });
             }
+            // An input type may also be called `Context`, so the variable must look like a context
+            // too.
             ty if index == 0 && named_context(ty) && is_called_context(&typed.pat) => errors.at(
                 ty,
                 "the context is given by reference; write `&Context`, or give an input that is a type of your own another \
@@ -92,7 +95,7 @@ fn check_type(ty: &Type, errors: &mut Errors) {
         Type::ImplTrait(opaque) => {
             errors.at(opaque, "an input needs one type, since it is recorded; write the type's name instead of `impl`");
         }
-        // The message guesses by the type's name; that it is refused does not depend on the guess.
+        // The type's name selects the message. The parameter is refused in any case.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }
@@ -137,7 +140,7 @@ fn shape(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// The return type; `None` when there is none.
+/// Returns the return type. Returns `None` if it is missing or was reported.
 pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
     match &function.signature.output {
         ReturnType::Type(_, ty) => {

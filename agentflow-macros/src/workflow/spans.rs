@@ -1,13 +1,13 @@
-//! Spans for the code of an expansion: where the compiler reports errors about it. It writes no code of its own.
+//! Spans for generated code. They determine where the compiler reports errors.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 
-/// A variable of the expansion; errors about it are reported at the span.
+/// Returns a variable of the expansion. Errors about it are reported at the span.
 pub(super) fn own(name: &str, span: Span) -> Ident {
     Ident::new(name, span.resolved_at(Span::mixed_site()))
 }
 
-/// The same tokens, so that errors about them are reported at the span.
+/// Returns the same tokens with this span for error messages.
 pub(super) fn located(tokens: &TokenStream, span: Span) -> TokenStream {
     let one = |token: TokenTree| match token {
         TokenTree::Group(group) => {

@@ -1,6 +1,7 @@
-//! Recognizes expressions that may give the same value each time they are computed: parts of recorded values, such
-//! as `order.items`, `&name` and `text.trim()`. Any other expression is computed once, as a node. It judges by spelling; `purity`
-//! asks the compiler if a method belongs to a type of the standard library.
+//! Detects stable expressions, which may be computed repeatedly: parts of recorded values, such as
+//! `order.items`, `&name` and `text.trim()`. Other expressions are computed once, as a node. The
+//! spelling decides; `purity` asks the compiler if a method belongs to a type of the standard
+//! library.
 
 use proc_macro2::Ident;
 use syn::visit::Visit;
@@ -8,7 +9,7 @@ use syn::{Block, Expr, ExprMethodCall, Lit, Pat, Stmt, UnOp};
 
 use super::syntax::plain;
 
-/// Methods that look into a value and give a reference into it, or a value that holds one.
+/// Methods that return a reference into a value, or a value that contains one.
 const BORROWING: [&str; 29] = [
     "as_bytes",
     "as_deref",
@@ -41,7 +42,7 @@ const BORROWING: [&str; 29] = [
     "trim_start_matches",
 ];
 
-/// Methods that compute a value of its own from another one, and nothing else.
+/// Methods that compute an owned value and have no other effect.
 const COMPUTING: [&str; 39] = [
     "abs",
     "clone",
@@ -84,17 +85,17 @@ const COMPUTING: [&str; 39] = [
     "unwrap_or_default",
 ];
 
-/// Methods that give a part of what they are called on, or something in its place.
+/// Methods that return a part of the receiver or an alternative value.
 const REPLACING: [&str; 6] = ["filter", "or", "or_else", "unwrap_or", "unwrap_or_default", "unwrap_or_else"];
 
-/// Methods that call a function with what they are called on, and nothing else.
+/// Methods that call a function with the receiver and have no other effect.
 const APPLYING: [&str; 7] = ["and_then", "filter", "is_some_and", "map", "map_or", "or_else", "unwrap_or_else"];
 
-/// Methods that give an error in the place of what is not there.
+/// Methods that return an error for a missing value.
 const FAILING: [&str; 4] = ["context", "ok_or", "ok_or_else", "with_context"];
 
-/// Whether an expression is a part of recorded values, or computed from them by nothing but arithmetic and the methods of
-/// the standard library.
+/// Returns `true` if an expression is a part of recorded values, or is computed from them only by
+/// arithmetic and methods of the standard library.
 pub(super) fn is_stable(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) | Expr::Lit(_) => true,
@@ -127,7 +128,7 @@ pub(super) fn is_stable(expr: &Expr) -> bool {
     }
 }
 
-/// The only expression of a block.
+/// Returns the only expression of a block.
 fn only(block: &Block) -> Option<&Expr> {
     match &block.stmts[..] {
         [Stmt::Expr(expr, None)] => Some(expr),
@@ -161,7 +162,8 @@ fn is_stable_method(call: &ExprMethodCall) -> bool {
         || is_one_of(call, &APPLYING) && call.args.iter().all(is_stable_function)
 }
 
-/// The same of an argument of a method that calls it: `|x| x.trim()`, `String::as_str`, or what is given in its place.
+/// Like [`is_stable_method`], for an argument that the method calls: `|x| x.trim()`,
+/// `String::as_str`, or an alternative value.
 fn is_stable_function(argument: &Expr) -> bool {
     match plain(argument) {
         Expr::Closure(closure) => closure.asyncness.is_none() && is_stable(&closure.body),
@@ -170,7 +172,8 @@ fn is_stable_function(argument: &Expr) -> bool {
     }
 }
 
-/// Whether a path is a method of a type, such as `String::as_str`, with one of these names.
+/// Returns `true` if a path is a method of a type with one of these names, such as
+/// `String::as_str`.
 fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
     let mut words = path.path.segments.iter().rev().map(|segment| &segment.ident);
     let (Some(method), Some(of)) = (words.next(), words.next()) else { return false };
@@ -178,7 +181,7 @@ fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
     is_type && names.iter().any(|name| method == name)
 }
 
-/// Returns true if an expression calls methods. A closure calls them later.
+/// Returns `true` if an expression calls methods. A closure calls them later.
 pub(super) fn calls_methods(expr: &Expr) -> bool {
     struct Calls(bool);
     impl<'a> Visit<'a> for Calls {
@@ -193,13 +196,14 @@ pub(super) fn calls_methods(expr: &Expr) -> bool {
     calls.0
 }
 
-/// Returns true if a method returns an owned value, which is dropped at the end of the expression.
+/// Returns `true` if a method returns an owned value, which is dropped at the end of the
+/// expression.
 pub(super) fn computes(method: &Ident) -> bool {
     COMPUTING.iter().any(|name| method == name) && !REPLACING.iter().any(|name| method == name)
 }
 
-/// Whether an expression gives a reference to what is recorded, or something that holds one, which cannot be recorded and
-/// need not be: it is repeated where it is read. So is a closure, whose code runs when it is called.
+/// Returns `true` if an expression is a view: a reference into recorded values, or a value that
+/// contains one. A view cannot be recorded, so each reader repeats it. Closures are views too.
 pub(super) fn is_view(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::Closure(_)) || is_stable(expr) && borrows(expr)
 }
@@ -207,7 +211,7 @@ pub(super) fn is_view(expr: &Expr) -> bool {
 fn borrows(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Reference(_) => true,
-        // A literal text is one; another name for a value is a view of it.
+        // A string literal is a reference, and another name for a value is a view of it.
         Expr::Lit(literal) => matches!(literal.lit, Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_)),
         Expr::Path(_) => true,
         Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
@@ -227,12 +231,13 @@ fn borrows(expr: &Expr) -> bool {
     }
 }
 
-/// The same of a part of an expression, where a name alone says nothing.
+/// Like [`borrows`], for a part of an expression. A plain name does not count.
 fn is_reference(expr: &Expr) -> bool {
     borrows(expr) && !matches!(plain(expr), Expr::Path(_))
 }
 
-/// The same of a function that a method calls: whether it gives a reference. Of `filter`, it is a condition.
+/// Returns `true` if a function that a method calls returns a reference. For `filter`, it is a
+/// condition.
 fn gives_reference(function: &Expr) -> bool {
     match plain(function) {
         Expr::Closure(closure) => is_reference(&closure.body),
@@ -241,15 +246,16 @@ fn gives_reference(function: &Expr) -> bool {
     }
 }
 
-/// A view that may not be there, of an expression such as `line.split_once(':').context("no colon")?`.
+/// A view that may be missing, in an expression such as
+/// `line.split_once(':').context("no colon")?`.
 pub(super) enum PartialView {
-    /// It is there when this pattern matches this expression.
+    /// The view is present if this variant matches the operand of `?`.
     Tried { of: &'static str },
-    /// It is there unless the expression panics.
+    /// The view is present unless the expression panics.
     Unwrapped,
 }
 
-/// Finds a view that a `?` or an `unwrap` looks into.
+/// Returns the partial view that a `?` or an `unwrap` accesses.
 pub(super) fn partial_view(expr: &Expr) -> Option<PartialView> {
     let method =
         |expr: &'_ Expr, names: &[&str]| matches!(plain(expr), Expr::MethodCall(call) if is_one_of(call, names));
@@ -268,7 +274,8 @@ pub(super) fn partial_view(expr: &Expr) -> Option<PartialView> {
     }
 }
 
-/// Whether matching the expression again needs a temporary that lives as long as what is bound.
+/// Returns `true` if matching the expression again creates a temporary that must live as long as
+/// the bindings.
 pub(super) fn has_temporaries(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Path(_) | Expr::Lit(_) => false,
@@ -280,8 +287,9 @@ pub(super) fn has_temporaries(expr: &Expr) -> bool {
     }
 }
 
-/// Replaces the parts of an expression that are not stable by names, which `hoist` gives for each part and computes once.
-/// An `&&` or `||`, whose right side is not always computed, stays whole.
+/// Replaces the unstable parts of an expression by names. `hoist` receives each part and returns
+/// its name; the part is then computed once. An `&&` or `||` is one part, because its right side is
+/// not always evaluated.
 pub(super) fn hoisted(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr {
     if is_stable(&expr) {
         return expr;
@@ -307,6 +315,7 @@ pub(super) fn hoisted(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr
             tuple.elems = tuple.elems.into_iter().map(|one| hoisted(one, hoist)).collect();
             Expr::Tuple(tuple)
         }
+        // Only the receiver can be unstable here, so the method itself stays.
         Expr::MethodCall(mut call) if is_stable_method(&call) => {
             *call.receiver = hoisted(*call.receiver, hoist);
             Expr::MethodCall(call)

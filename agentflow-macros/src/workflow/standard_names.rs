@@ -1,8 +1,8 @@
-//! Names of methods, types, functions and macros of the standard library whose results depend only on their values. It judges
-//! nothing.
+//! Names of methods, types, functions and macros of the standard library whose results depend only
+//! on their inputs.
 
-/// Methods of the standard library whose result depends only on the receiver and the arguments, or that change a local variable
-/// of the expression. Closures among the arguments are judged separately.
+/// Methods whose result depends only on the receiver and the arguments, or that change a local
+/// variable of the expression. Closures among the arguments are analyzed separately.
 #[rustfmt::skip]
 pub(super) const METHODS: &[&str] = &[
     "abs", "abs_diff", "all", "and", "and_then", "any", "append", "as_array", "as_bool", "as_bytes", "as_deref", "as_f64",
@@ -42,7 +42,7 @@ pub(super) const METHODS: &[&str] = &[
 pub(super) const OF_ANY_VALUE: [&str; 8] =
     ["as_any", "clone", "clone_into", "into", "into_owned", "to_owned", "to_string", "try_into"];
 
-/// Types of the standard library with the number of their parameters.
+/// Types of the standard library with the number of their type parameters.
 pub(super) const TYPES: [(&str, usize); 32] = [
     ("BTreeMap", 2),
     ("BTreeSet", 1),
@@ -78,7 +78,7 @@ pub(super) const TYPES: [(&str, usize); 32] = [
     ("usize", 0),
 ];
 
-/// Associated functions of these types, without a receiver.
+/// Associated functions of these types without a receiver.
 pub(super) const FUNCTIONS: [&str; 16] = [
     "default",
     "from",
@@ -98,7 +98,7 @@ pub(super) const FUNCTIONS: [&str; 16] = [
     "with_capacity",
 ];
 
-/// Macros that compute a value of their arguments, or fail.
+/// Macros that compute a value from their arguments, or fail.
 pub(super) const MACROS: [&str; 27] = [
     "anyhow",
     "assert",

@@ -1,5 +1,6 @@
-//! Questions about the shape of the user's code, asked by all that read or write a body: where an expression awaits, what it
-//! calls, which macro is a form, whether it leaves the workflow. It reports nothing and changes nothing.
+//! Queries on the syntax of the user's code: where an expression awaits, which function it calls,
+//! which macro is a form, and whether it ends the workflow. All readers and writers use them. This
+//! module reports and changes nothing.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -9,13 +10,13 @@ use syn::{Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprReturn, Item, Macr
 
 const FORMS: [&str; 6] = ["gate", "race", "fallback", "map", "repeat", "timeout"];
 
-/// Macros that await their arguments themselves, without an `.await` in sight.
+/// Macros that await their arguments without a visible `.await`.
 const AWAITING: [&str; 3] = ["join", "try_join", "select"];
 
 /// Macros whose arguments are expressions.
 const OF_EXPRESSIONS: [&str; 6] = ["join", "try_join", "vec", "dbg", "assert", "ensure"];
 
-/// Macros that are known to await nothing by themselves.
+/// Macros that are known not to await.
 const PLAIN: [&str; 42] = [
     "anyhow",
     "assert",
@@ -61,7 +62,7 @@ const PLAIN: [&str; 42] = [
     "eyre",
 ];
 
-/// Methods that say what becomes of a `Result` or an `Option`.
+/// Methods that handle the error or the absence of a value.
 const ADAPTORS: [&str; 9] = [
     "context",
     "expect",
@@ -77,7 +78,7 @@ const ADAPTORS: [&str; 9] = [
 /// Macros that end in a panic or an error.
 const DIVERGING: [&str; 5] = ["panic", "todo", "unimplemented", "unreachable", "bail"];
 
-/// The last word of a macro's path.
+/// Returns the last segment of a macro's path.
 pub(super) fn macro_name(mac: &Macro) -> String {
     mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
 }
@@ -87,8 +88,9 @@ fn is_one_of(mac: &Macro, names: &[&str]) -> bool {
     names.iter().any(|known| *known == name)
 }
 
-/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too. A program may have a
-/// macro of the same name: with other brackets, or with `=>` in it, it is not a form.
+/// Returns the name of the form if the macro is one. The last segment of the path decides, so
+/// `agentflow::gate!` is a form too. A program may have a macro with the same name: with other
+/// brackets or with `=>` in its input, it is not a form.
 pub(super) fn form(mac: &Macro) -> Option<String> {
     let is_call = matches!(mac.delimiter, syn::MacroDelimiter::Paren(_));
     (is_call && is_one_of(mac, &FORMS) && !has_arrow(mac.tokens.clone())).then(|| macro_name(mac))
@@ -105,7 +107,7 @@ fn has_arrow(tokens: TokenStream) -> bool {
     })
 }
 
-/// The first form that is awaited within an expression, and not as all of it.
+/// Returns the first form that is awaited inside of an expression.
 pub(super) fn form_within(expr: &Expr) -> Option<&Macro> {
     struct Within<'a>(Option<&'a Macro>);
     impl<'a> Visit<'a> for Within<'a> {
@@ -125,27 +127,29 @@ pub(super) fn form_within(expr: &Expr) -> Option<&Macro> {
     within.0
 }
 
-/// Whether the expression is a form, awaited or not.
+/// Returns `true` if the expression is a form, awaited or not.
 pub(super) fn is_form(expr: &Expr) -> bool {
     matches!(future(expr), Expr::Macro(mac) if form(&mac.mac).is_some())
 }
 
-/// Whether the arguments of a macro are expressions between commas, which are then steps or calls like any other.
+/// Returns `true` if the arguments of a macro are comma-separated expressions, which may be steps
+/// or calls.
 pub(super) fn takes_expressions(mac: &Macro) -> bool {
     is_one_of(mac, &OF_EXPRESSIONS)
 }
 
-/// The first `.await` of the expression itself, not of a closure or an `async` block in it. A macro that may await counts.
+/// Returns the first `.await` of the expression, except in closures and `async` blocks. A macro
+/// that may await counts.
 pub(super) fn awaits(expr: &Expr) -> Option<Span> {
     first_await(|visit| visit.visit_expr(expr))
 }
 
-/// The first `.await` of a block.
+/// Returns the first `.await` of a block.
 pub(super) fn block_awaits(block: &Block) -> Option<Span> {
     first_await(|visit| visit.visit_block(block))
 }
 
-/// The expression without parentheses and invisible groups.
+/// Returns the expression without parentheses and invisible groups.
 pub(super) fn plain(expr: &Expr) -> &Expr {
     match expr {
         Expr::Paren(paren) => plain(&paren.expr),
@@ -154,7 +158,7 @@ pub(super) fn plain(expr: &Expr) -> &Expr {
     }
 }
 
-/// The expression without `?` and `.await`.
+/// Returns the expression without `?` and `.await`.
 pub(super) fn future(expr: &Expr) -> &Expr {
     match plain(expr) {
         Expr::Try(tried) => future(&tried.expr),
@@ -163,8 +167,8 @@ pub(super) fn future(expr: &Expr) -> &Expr {
     }
 }
 
-/// The call that an expression is about: without what is done to its output afterwards, such as `.await`, `?`,
-/// `.context("..")` and a field, and without `Some(..)` and `Ok(..)` around it.
+/// Returns the essential call of an expression. It removes operations on the output such as
+/// `.await`, `?`, `.context("..")` and field access, and a surrounding `Some(..)` or `Ok(..)`.
 pub(super) fn about(expr: &Expr) -> &Expr {
     match plain(expr) {
         Expr::Try(tried) => about(&tried.expr),
@@ -196,7 +200,7 @@ fn wrapped_in<'e>(call: &'e syn::ExprCall, names: &[&str]) -> Option<&'e Expr> {
     }
 }
 
-/// The name of the call that an expression is about.
+/// Returns the name of the essential call of an expression.
 pub(super) fn called(expr: &Expr) -> String {
     match about(expr) {
         Expr::Call(call) => match plain(&call.func) {
@@ -215,7 +219,7 @@ pub(super) fn called(expr: &Expr) -> String {
     }
 }
 
-/// The path or method that an expression calls, as written.
+/// Returns the path or method that an expression calls, as written.
 pub(super) fn calls(expr: &Expr) -> String {
     match about(expr) {
         Expr::Call(call) => written(&call.func),
@@ -224,10 +228,11 @@ pub(super) fn calls(expr: &Expr) -> String {
     }
 }
 
-/// Tokens as a person would write them, nearly.
+/// Formats tokens approximately like a person would write them.
 pub(super) fn written(tokens: &impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Token streams are printed with spaces between all tokens.
     for (from, to) in [
         (" :: ", "::"),
         (":: ", "::"),
@@ -251,7 +256,7 @@ pub(super) fn is_route(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::If(_) | Expr::Match(_))
 }
 
-/// `x` of `Ok(x)`.
+/// Returns `x` of `Ok(x)`.
 pub(super) fn in_ok(expr: &Expr) -> Option<&Expr> {
     match plain(expr) {
         Expr::Call(call) => wrapped_in(call, &["Ok"]),
@@ -259,12 +264,13 @@ pub(super) fn in_ok(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Whether the expression is `Err(..)`.
+/// Returns `true` if the expression is `Err(..)`.
 fn is_err(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::Call(call) if wrapped_in(call, &["Err"]).is_some())
 }
 
-/// Whether a statement can do nothing but fail: an assertion, or a choice of an error.
+/// Returns `true` if the only possible effect of a statement is a failure: an assertion, or a
+/// choice that returns an error.
 pub(super) fn is_assertion(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Macro(mac) => {
@@ -284,8 +290,8 @@ pub(super) fn is_assertion(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a check stands in a block or a loop of an expression, as it is written: an assertion, a choice of an error, an
-/// error that is passed on by a statement without a step.
+/// Returns `true` if a block or a loop in an expression contains a check: an assertion, a choice
+/// that returns an error, or a `?` in a statement without a step.
 pub(super) fn has_check(expr: &Expr) -> bool {
     struct Checks(bool);
     impl<'a> Visit<'a> for Checks {
@@ -316,12 +322,13 @@ pub(super) fn has_check(expr: &Expr) -> bool {
     checks.0
 }
 
-/// Whether a macro ends in a panic or an error.
+/// Returns `true` if a macro ends in a panic or an error.
 pub(super) fn macro_diverges(mac: &Macro) -> bool {
     is_one_of(mac, &DIVERGING)
 }
 
-/// Whether an expression never has a value: a panic, an error, `return Err(..)`, or a block that ends in one of them.
+/// Returns `true` if an expression never has a value: a panic, an error, `return Err(..)`, or a
+/// block that ends in one of them.
 pub(super) fn diverges(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Macro(mac) => is_one_of(&mac.mac, &DIVERGING),
@@ -331,7 +338,7 @@ pub(super) fn diverges(expr: &Expr) -> bool {
     }
 }
 
-/// The same of a block without steps.
+/// Like [`diverges`], for a block without steps.
 pub(super) fn block_diverges(block: &Block) -> bool {
     match block.stmts.last() {
         Some(Stmt::Expr(last, _)) => diverges(last),
@@ -340,24 +347,25 @@ pub(super) fn block_diverges(block: &Block) -> bool {
     }
 }
 
-/// Whether a step, a form, or an end of the workflow with a value is in an expression.
+/// Returns `true` if an expression contains a step, a form, or an end of the workflow with a value.
 pub(super) fn has_nodes(expr: &Expr) -> bool {
     awaits(expr).is_some() || leaves(expr).is_some()
 }
 
-/// The same of a block.
+/// Like [`has_nodes`], for a block.
 pub(super) fn block_has_nodes(block: &Block) -> bool {
     block_awaits(block).is_some() || block_leaves(block).is_some()
 }
 
-/// The first `return` of anything but `Err(..)`, which the code of one node could not do.
+/// Returns the first `return` of a value other than `Err(..)`. The code of one node cannot end the
+/// workflow in this way.
 pub(super) fn leaves(expr: &Expr) -> Option<Span> {
     let mut leaves = Leaves(None);
     leaves.visit_expr(expr);
     leaves.0
 }
 
-/// The same of a block.
+/// Like [`leaves`], for a block.
 pub(super) fn block_leaves(block: &Block) -> Option<Span> {
     let mut leaves = Leaves(None);
     leaves.visit_block(block);
@@ -380,7 +388,7 @@ impl<'a> Visit<'a> for Leaves {
     fn visit_item(&mut self, _: &'a Item) {}
 }
 
-/// The first `.await` of the visited code itself, not of a closure or an `async` block in it.
+/// Returns the first `.await` of the visited code, except in closures and `async` blocks.
 pub(super) fn first_await(look: impl FnOnce(&mut Awaits)) -> Option<Span> {
     let mut awaits = Awaits(None);
     look(&mut awaits);
@@ -391,12 +399,13 @@ pub(super) struct Awaits(Option<Span>);
 
 impl<'a> Visit<'a> for Awaits {
     fn visit_expr_await(&mut self, awaited: &'a ExprAwait) {
+        // Inner awaits come first in the source, so they are visited before this one is recorded.
         visit::visit_expr_await(self, awaited);
         self.0.get_or_insert(awaited.await_token.span);
     }
 
     fn visit_macro(&mut self, mac: &'a Macro) {
-        // What a macro of somebody else awaits cannot be seen, so it counts as a step, where it may.
+        // An unknown macro may await its input, so it counts as a step.
         let unknown = is_one_of(mac, &AWAITING) || !is_one_of(mac, &PLAIN);
         let span = mac.path.segments.last().map(|last| last.ident.span());
         if let Some(span) = await_in(mac.tokens.clone()).or(span.filter(|_| unknown)) {
@@ -411,14 +420,14 @@ impl<'a> Visit<'a> for Awaits {
     fn visit_item(&mut self, _: &'a Item) {}
 }
 
-/// Returns true for a block that is one `let .. else`.
+/// Returns `true` for a block that consists of one `let .. else`.
 pub(super) fn is_let_else(expr: &Expr) -> bool {
     let Expr::Block(block) = expr else { return false };
     let is_else = |local: &syn::Local| local.init.as_ref().is_some_and(|init| init.diverge.is_some());
     matches!(&block.block.stmts[..], [Stmt::Local(local)] if is_else(local))
 }
 
-/// Returns true for a `let` of a `None` without a type, whose type is inferred in its readers.
+/// Returns `true` for a `let` of a `None` without a type, whose type is inferred in its readers.
 pub(super) fn is_untyped_none(local: &syn::Local) -> bool {
     let init = local.init.as_ref().map(|init| plain(&init.expr));
     matches!(local.pat, syn::Pat::Ident(_)) && matches!(init, Some(Expr::Path(path)) if path.path.is_ident("None"))
@@ -436,6 +445,7 @@ pub(super) fn awaited_names(tokens: TokenStream) -> Vec<Ident> {
             (TokenTree::Group(group), _) => names.extend(awaited_names(group.stream())),
             _ => {}
         }
+        // `join!(a, b)` awaits its arguments without a visible `.await`.
         if let (TokenTree::Ident(name), Some([TokenTree::Punct(mark), TokenTree::Group(group)])) =
             (token, tokens.get(at + 1..at + 3))
             && mark.as_char() == '!'

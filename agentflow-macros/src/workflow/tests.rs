@@ -1,4 +1,4 @@
-//! Broken input: whatever it is, nothing panics and no token is lost.
+//! Tests with invalid input: the macro must not panic, and no token may be lost.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ fn expand(options: &str, item: &str) -> TokenStream {
     super::expand(options, item)
 }
 
-/// The single tokens, in their order.
+/// Returns the individual tokens in order.
 fn flat(tokens: TokenStream) -> Vec<String> {
     tokens
         .into_iter()
@@ -21,7 +21,7 @@ fn flat(tokens: TokenStream) -> Vec<String> {
         .collect()
 }
 
-/// Whether all tokens of one are among those of the other.
+/// Returns `true` if `output` contains all tokens of `item`.
 fn holds(output: &TokenStream, item: &str) -> bool {
     let output = flat(output.clone());
     flat(TokenStream::from_str(item).expect("it lexes")).iter().all(|token| output.contains(token))
@@ -61,7 +61,7 @@ fn half_typed_items_are_kept_and_reported() {
         "f();",
         "@ # $ %",
     ] {
-        // An unbalanced delimiter never reaches a macro; it is tried as far as it lexes.
+        // The compiler never passes unbalanced delimiters to a macro, so such inputs are skipped.
         let Ok(_) = TokenStream::from_str(item) else { continue };
         let output = expand("", item);
         assert!(holds(&output, item), "{item} became {output}");
@@ -189,7 +189,7 @@ fn what_is_allowed_is_not_reported() {
         "let x = match step(a).await { Ok(x) => step(x).await?, Err(e) => return Err(e.into()) }; Ok(x)",
         "for x in a { let y = step(x).await?; step(y).await?; } Ok(b)",
         "let x = map!(a, |x| { let y = step(x).await?; step(y).await? }).await?; Ok(x)",
-        // An arm that never has a value.
+        // An arm without a value.
         "if step(a).await? && b > 1 { step(b).await } else if step(b).await? { Ok(a) } else { panic!(\"neither\") }",
         "#[cfg(unix)] let x = step(a).await?; #[cfg(not(unix))] let x = step(b).await?; Ok(x)",
         "let x = match b { #[cfg(unix)] 1 => step(b).await?, _ => b }; Ok(x)",
@@ -199,7 +199,8 @@ fn what_is_allowed_is_not_reported() {
     }
 }
 
-/// Each `MARK` is a place where an attribute may be written. None is dropped: it is in the expansion, or it is an error.
+/// Each `MARK` is a position where an attribute may be written. No attribute may be dropped: it is
+/// in the expansion, or it is an error.
 #[test]
 fn no_attribute_is_dropped() {
     let places = [
@@ -265,7 +266,7 @@ fn no_attribute_is_dropped() {
         {
             let text = place.replace("MARK", attribute);
             let refused = !errors(&text).is_empty();
-            // The compiler refuses what it does not know.
+            // The compiler reports attributes that it does not know.
             let written = || expand("", &body(&text)).to_string().contains("zebra");
             assert!(refused || written(), "{text}");
         }

@@ -1,7 +1,8 @@
-//! A model request in neutral form: a cassette shows it, and replayed requests are matched by it.
+//! A model request in a provider-neutral form. Cassettes contain requests in this form, and a
+//! replay matches requests by it.
 //!
-//! It leaves out everything that does not change the request: whether the answer is streamed, and the source line of a
-//! tool.
+//! It omits fields that do not change the meaning of a request: the streaming flag and the source
+//! location of tools.
 
 use agentflow::Message;
 use agentflow::message::{Part, Role};
@@ -11,13 +12,13 @@ use serde_json::{Map, Value, json};
 use super::layout;
 use super::scrub::Ready;
 
-/// What a model was asked.
+/// The comparable content of a model request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) messages: Vec<Value>,
     /// Name, description and parameters of each tool.
     pub(super) tools: Vec<Value>,
-    /// Name and schema of the answer's shape.
+    /// Name and schema of the output type.
     pub(super) output: Option<Value>,
     pub(super) settings: Map<String, Value>,
 }
@@ -46,7 +47,7 @@ impl Asked {
         }
     }
 
-    /// The lines that a difference is shown in.
+    /// Returns the lines that a diff shows.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for message in &self.messages {
@@ -63,7 +64,8 @@ impl Asked {
     }
 }
 
-/// A value as it comes back from a file: the last digit of a number may be another one.
+/// Returns a value as it is after a round trip through a file, because the last digit of a number
+/// may change.
 fn as_read(value: Value) -> Value {
     serde_json::from_str(&value.to_string()).unwrap_or(value)
 }
@@ -76,7 +78,7 @@ fn titled(title: &str, value: &Value) -> Vec<String> {
     lines
 }
 
-/// A message as `{"user": "Hi"}`, or with a list of its parts when it is more than one text.
+/// Returns a message as `{"user": "Hi"}`, or with a list of its parts unless it is a single text.
 pub(super) fn message_form(message: &Message) -> Value {
     let role = match message.role() {
         Role::System => "system",

@@ -1,7 +1,9 @@
-//! The cassette file, version 1 of the format: easy to review, and read strictly.
+//! Reads and writes cassette files, version 1 of the format. It is easy to review and is read
+//! strictly.
 //!
-//! Nothing is written twice: the file has each tool's definition once, and a conversation that continues an earlier
-//! call names that call. Reading restores the full requests, so no other file knows about these references.
+//! The file contains no data twice. It has each tool definition once, and a conversation that
+//! continues an earlier call refers to that call. Reading restores the full requests, so only this
+//! file handles the references.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +16,10 @@ use super::asked::{Asked, message_form};
 use super::layout::{self, Node};
 use super::scrub::Ready;
 
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only version that can be read.
 const VERSION: u64 = 1;
 
-/// All of a cassette.
+/// The content of a cassette.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tape {
     pub(super) model: ModelInfo,
@@ -26,17 +28,17 @@ pub(super) struct Tape {
     pub(super) calls: Vec<Call>,
 }
 
-/// In which order the calls must come.
+/// Required order of the calls in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// As they were recorded.
+    /// The recorded order.
     Recorded,
-    /// In any order: some were made at the same time.
+    /// Any order, because some recorded calls overlapped.
     Any,
 }
 
-/// How the model is brought to answer in a shape, as it said when it was recorded.
+/// The output mode that the recorded model chose for an output schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputModeAsked {
@@ -51,7 +53,7 @@ impl OutputModeAsked {
     }
 }
 
-/// One call of the model.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) asked: Asked,
@@ -59,18 +61,18 @@ pub(super) struct Call {
     pub(super) came: Came,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Came {
     Answer(Box<ModelResponse>),
     Error(Box<ErrorForm>),
-    /// The model stopped without saying that its answer is whole.
+    /// The stream ended without a completed response.
     Cut,
-    /// The caller did not wait for the end.
+    /// The caller dropped the call before its end.
     Dropped,
 }
 
-/// A [`ModelError`] as it is written. What caused it is not kept.
+/// The serialized form of a [`ModelError`], without its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ErrorForm {
@@ -100,6 +102,7 @@ impl From<&ModelError> for ErrorForm {
             request_id: error.request_id().map(ToOwned::to_owned),
             retry_after_ms: error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
             body: error.body().map(ToOwned::to_owned),
+            // Set only if it differs from the default of the kind, to keep files short.
             permanent: error.kind().is_retryable() && !error.is_retryable(),
         }
     }
@@ -129,7 +132,8 @@ impl From<ErrorForm> for ModelError {
 }
 
 impl Call {
-    /// Takes the secrets out. Pieces of a text with a secret in it become one, since the secret may be in several.
+    /// Removes secrets. If a secret is found in a streamed text, all pieces of this text are merged
+    /// into one, because the secret may be split over several pieces.
     pub(super) fn scrub(&mut self, ready: &Ready) -> Result<(), String> {
         self.asked.scrub(ready);
         match &mut self.came {
@@ -147,6 +151,7 @@ impl Call {
             }
             Came::Cut | Came::Dropped => {}
         }
+        // Each text is scrubbed as a whole, because a secret may be split over its pieces.
         let mut channels: Vec<Channel> = Vec::new();
         for channel in self.pieces.iter().filter_map(channel_of) {
             if !channels.contains(&channel) {
@@ -158,9 +163,11 @@ impl Call {
                 self.pieces.iter_mut().filter_map(|piece| text_of(piece, channel)).map(|text| &**text).collect();
             let mut scrubbed = ready.text(&whole);
             if scrubbed != whole {
+                // The first piece receives the whole scrubbed text, and the others become empty.
                 for text in self.pieces.iter_mut().filter_map(|piece| text_of(piece, channel)) {
                     *text = std::mem::take(&mut scrubbed);
                 }
+                // An empty piece is kept if it carries the id or the name of a call.
                 self.pieces.retain(|piece| channel_of(piece) != Some(channel) || says_something(piece));
             }
         }
@@ -168,7 +175,7 @@ impl Call {
     }
 }
 
-/// Whose text a piece continues with.
+/// The text that a piece belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Channel {
     Text,
@@ -206,7 +213,7 @@ fn json(value: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(value).map_err(|error| format!("it has no JSON form: {error}"))
 }
 
-/// The text of a file.
+/// Writes a cassette as text.
 pub(super) fn write(tape: &Tape) -> Result<String, String> {
     let mut tools: Vec<(String, Value)> = Vec::new();
     let mut calls = Vec::new();
@@ -251,8 +258,10 @@ pub(super) fn write(tape: &Tape) -> Result<String, String> {
     Ok(layout::document(&Node::Fields(fields)))
 }
 
-/// The newest earlier call that a conversation continues from, its answer included, and the messages after that.
+/// Returns the newest earlier call whose conversation, including its answer, is a prefix of the
+/// messages, and the messages after this prefix.
 fn continued<'m>(before: &[Call], messages: &'m [Value]) -> (Option<usize>, &'m [Value]) {
+    // The newest match usually leaves the fewest messages to write.
     for (at, call) in before.iter().enumerate().rev() {
         if let Some(rest) = history(call).and_then(|history| messages.strip_prefix(history.as_slice())) {
             return (Some(at), rest);
@@ -261,13 +270,13 @@ fn continued<'m>(before: &[Call], messages: &'m [Value]) -> (Option<usize>, &'m 
     (None, messages)
 }
 
-/// A call's conversation with its answer; `None` when it has none.
+/// Returns the conversation of a call including its answer, or `None` if it has no answer.
 fn history(call: &Call) -> Option<Vec<Value>> {
     let Came::Answer(answer) = &call.came else { return None };
     Some(call.asked.messages.iter().cloned().chain([message_form(&answer.message)]).collect())
 }
 
-/// The name by which the file knows a tool: its own, and with a number when tools of that name differ.
+/// Returns the label of a tool: its name, with a number if different tools have the same name.
 fn label(tools: &mut Vec<(String, Value)>, tool: &Value) -> String {
     if let Some((label, _)) = tools.iter().find(|(_, known)| known == tool) {
         return label.clone();
@@ -279,7 +288,7 @@ fn label(tools: &mut Vec<(String, Value)>, tool: &Value) -> String {
     label
 }
 
-/// Pieces of one text in a row are one list.
+/// Serializes pieces. Consecutive pieces of one text become one list.
 fn pieces(pieces: &[ModelEvent]) -> Result<Vec<Node>, String> {
     let mut nodes: Vec<Value> = Vec::new();
     for piece in pieces {
@@ -354,9 +363,10 @@ enum EndedForm {
     Dropped,
 }
 
-/// The cassette of a file's text.
+/// Parses a cassette.
 pub(super) fn read(text: &str) -> Result<Tape, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    // The version is checked first, so that a newer format is not reported as a malformed file.
     match value.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
         Some(other) => {
@@ -370,6 +380,8 @@ pub(super) fn read(text: &str) -> Result<Tape, String> {
     let mut calls: Vec<Call> = Vec::new();
     for form in file.calls {
         let at = calls.len() + 1;
+        // `continues` refers to these numbers, so a gap means that the file was edited
+        // inconsistently.
         if form.call != at {
             return Err(format!("its call {} comes where call {at} should be", form.call));
         }
@@ -416,11 +428,12 @@ fn call(form: CallForm, tools: &Map<String, Value>, before: &[Call]) -> Result<C
     Ok(Call { asked, pieces, came })
 }
 
-/// Puts a file in its place at once, so that a reader never sees half of it.
+/// Replaces a file atomically, so that a reader never sees a partial file.
 pub(super) fn save(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
+    // The process id separates the temporary files of concurrent test processes.
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     std::fs::write(&beside, text)?;

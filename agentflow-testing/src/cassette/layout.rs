@@ -1,15 +1,17 @@
-//! Lays out JSON for review: it puts on one line what fits there and sorts the keys of plain values.
+//! Formats JSON for review. Values that fit on one line are not broken, and the keys of plain
+//! values are sorted.
 //!
-//! The order of keys never depends on how `serde_json` was built, so equal cassettes are equal files.
+//! The order of keys does not depend on features of `serde_json`, so equal cassettes are equal
+//! files.
 
 use serde_json::Value;
 
-/// The widest line that is not broken further.
+/// Maximum width of a line in characters.
 const WIDTH: usize = 110;
 
-/// JSON with fields in an order of ours.
+/// JSON with a fixed order of some fields.
 pub(super) enum Node {
-    /// Plain JSON; its keys are sorted.
+    /// Plain JSON. Its keys are sorted.
     Plain(Value),
     List(Vec<Node>),
     Fields(Vec<(&'static str, Node)>),
@@ -21,7 +23,7 @@ impl From<Value> for Node {
     }
 }
 
-/// The text of a document, with a line feed at its end.
+/// Formats a document, with a line feed at its end.
 pub(super) fn document(node: &Node) -> String {
     let mut text = String::new();
     broken(&view(node), 0, &mut text);
@@ -29,14 +31,14 @@ pub(super) fn document(node: &Node) -> String {
     text
 }
 
-/// The lines of one value.
+/// Formats a value as lines.
 pub(super) fn lines(value: &Value) -> Vec<String> {
     let mut text = String::new();
     broken(&plain(value), 0, &mut text);
     text.lines().map(ToOwned::to_owned).collect()
 }
 
-/// A node with everything sorted and every scalar written.
+/// A node with sorted keys and serialized scalars.
 enum View {
     Scalar(String),
     List(Vec<View>),
@@ -67,7 +69,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The view on one line, unless that is wider than `room`.
+/// Returns the view on one line, or `None` if it is wider than `room`.
 fn one_line(view: &View, room: usize) -> Option<String> {
     let text = match view {
         View::Scalar(text) => text.clone(),
@@ -107,7 +109,7 @@ fn broken(view: &View, indent: usize, out: &mut String) {
         View::Scalar(text) => out.push_str(text),
         View::List(items) => {
             out.push('[');
-            // Scalars fill their lines: the pieces of a streamed text are many and short.
+            // Scalars share lines, because a streamed text has many short pieces.
             let fills = items.iter().all(|item| matches!(item, View::Scalar(_)));
             let mut column = usize::MAX;
             for (at, item) in items.iter().enumerate() {

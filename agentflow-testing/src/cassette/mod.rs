@@ -1,7 +1,9 @@
-//! Cassettes: the requests to a real model and its answers, recorded once and replayed strictly.
+//! Cassettes record the requests to a real model and its answers once, and replay them strictly.
 //!
-//! The recorder sits at the `Model` and not at the wire, so a cassette is the same for every provider and shows no
-//! header. It calls a model only in the mode that records.
+//! [`Cassette`] wraps the `Model` trait and not the HTTP client, so cassettes have the same form
+//! for every provider and contain no headers. `tape` keeps the recorded or remaining calls, `play`
+//! implements the streams, `asked` is the comparable form of a request, `scrub` removes secrets,
+//! and `format` and `layout` define the file. A real model is called only while recording.
 
 mod asked;
 mod format;
@@ -19,12 +21,13 @@ use agentflow::{Model, Runtime};
 
 use self::tape::Shared;
 
-/// The environment variable that says whether [`Cassette::new`] records.
+/// The environment variable that controls whether [`Cassette::new`] records.
 const VARIABLE: &str = "AGENTFLOW_RECORD";
 
-/// A model whose calls are recorded to a file once, and replayed from it from then on: offline, free and always alike.
+/// A model that records its calls to a file once and later replays them: offline, without cost and
+/// with the same result every time.
 ///
-/// The usual form replays when the file exists and says how to record it when it does not:
+/// [`Cassette::new`] replays the file if it exists. Otherwise its error explains how to record it:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -40,34 +43,38 @@ const VARIABLE: &str = "AGENTFLOW_RECORD";
 /// # }
 /// ```
 ///
-/// `AGENTFLOW_RECORD=1 cargo test NAME` records it anew, with the real model and its key. Record one test at a time,
-/// and read the file before it is committed: it is JSON, one entry a call, made to be reviewed.
+/// `AGENTFLOW_RECORD=1 cargo test NAME` records the file again, with the real model and its key.
+/// Record one test at a time, and review the file before you commit it. It is JSON with one entry
+/// per call.
 ///
-/// # What fails a replay
-/// - A request that is not the next one of the cassette. The failure shows how they differ.
+/// # Mismatches that fail a replay
+/// - A request that differs from the next one of the cassette. The failure shows a diff.
 /// - A call after the last one of the cassette.
 /// - A call of the cassette that was never made.
 ///
-/// A request is its messages, tools (name, description, parameters), output schema and settings. Whether pieces are
-/// wanted is no part of it: a call that was recorded with its pieces shows them to whoever wants them, and one that was
-/// recorded whole comes whole.
+/// A request consists of its messages, tools (name, description, parameters), output schema and
+/// settings. Streaming is not compared: a call that was recorded as a stream can be replayed with
+/// or without its pieces, and a call that was recorded without streaming is replayed as a complete
+/// answer.
 ///
-/// The first two end the run with a model error that is not retryable. All three are remembered:
-/// [`finish`](Self::finish) panics with every one, and so does dropping the last clone. Clones share one cassette.
+/// The first two end the run with a model error that is not retryable. All three are recorded:
+/// [`finish`](Self::finish) panics with all of them, and so does dropping the last clone. Clones
+/// share one cassette.
 ///
-/// # Calls at the same time
-/// When calls overlapped while they were recorded, the file says `"order": "any"`, and a request is answered by the
-/// first entry that is exactly it and was not played yet. Otherwise it says `"order": "recorded"`, and the calls must
-/// come in that order. Agents that run side by side may by chance not have overlapped; then write `"any"` into the
-/// file.
+/// # Concurrent calls
+/// If calls overlapped during the recording, the file contains `"order": "any"`, and a request is
+/// answered by the first equal entry that has not been played. Otherwise it contains
+/// `"order": "recorded"`, and the calls must be made in this order. Calls of concurrent agents may
+/// not have overlapped by chance; then change the value to `"any"` in the file.
 ///
 /// # Secrets
-/// Headers and keys of the call itself are never in a cassette. What a message, an answer or an error may hold is taken
-/// out before the file is written: the values of environment variables whose names end in `_API_KEY` and of
-/// `ANTHROPIC_AUTH_TOKEN`, `GITHUB_TOKEN` and `HF_TOKEN`; what looks like a key (`Authorization: ..`, `Bearer ..`,
-/// `sk-..`, `AIza..` and the like); and what [`scrub`](Self::scrub), [`scrub_variable`](Self::scrub_variable) and
-/// [`scrub_with`](Self::scrub_with) name. A request is scrubbed in the same way before it is compared. A key from
-/// elsewhere, such as a vault, must be named.
+/// A cassette never contains headers or the key of the call. The following values are removed from
+/// messages, answers and errors before the file is written: the values of environment variables
+/// whose names end in `_API_KEY`, and of `ANTHROPIC_AUTH_TOKEN`, `GITHUB_TOKEN` and `HF_TOKEN`;
+/// texts that look like a key (`Authorization: ..`, `Bearer ..`, `sk-..`, `AIza..` and the like);
+/// and values given to [`scrub`](Self::scrub), [`scrub_variable`](Self::scrub_variable) and
+/// [`scrub_with`](Self::scrub_with). Requests are scrubbed in the same way before they are
+/// compared. Keys from other sources, such as a vault, must be given to one of these methods.
 #[derive(Clone)]
 #[doc(alias = "vcr")]
 pub struct Cassette {
@@ -76,15 +83,17 @@ pub struct Cassette {
 }
 
 impl Cassette {
-    /// Replays the file; or records it, when the environment says so. The model is a name, such as
-    /// `openai-chat/gpt-5-mini`, or a model; it is not called when the file is replayed, and needs no key then.
+    /// Replays the file, or records it if the environment asks for it. The model is a name, such as
+    /// `openai-chat/gpt-5-mini`, or a model. A replay does not call the model and needs no key.
     ///
-    /// `AGENTFLOW_RECORD` decides: `1` records anew, `missing` records when there is no such file, and `0`, nothing or
-    /// no such variable never records. A path is relative to the package's folder, where `cargo test` runs its tests.
+    /// The variable `AGENTFLOW_RECORD` decides: `1` always records, `missing` records if the file
+    /// does not exist, and `0`, an empty value or no value never records. A relative path starts at
+    /// the package's folder, where `cargo test` runs its tests.
     ///
     /// # Errors
-    /// When the file is not there and is not to be recorded; when it cannot be read or was recorded with another model;
-    /// when the model's name leads to no model.
+    /// If the file does not exist and is not to be recorded, if it cannot be read or was recorded
+    /// with another model, if the model's name is unknown, or if `AGENTFLOW_RECORD` has another
+    /// value.
     pub fn new(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
         let path = path.into();
         let asked = std::env::var(VARIABLE).unwrap_or_default();
@@ -107,6 +116,7 @@ impl Cassette {
         };
         let cassette = Self::replay(path)?;
         if cassette.info != wanted {
+            // Otherwise dropping the unused cassette would panic about its unplayed calls.
             cassette.shared.abandon();
             let problem = format!(
                 "it was recorded with {} and is asked to be {}; set {VARIABLE}=1 to record it again",
@@ -118,11 +128,12 @@ impl Cassette {
         Ok(cassette)
     }
 
-    /// Records every call of a model. The file is written, and replaced, by [`finish`](Self::finish) or when the last
-    /// clone is dropped; not by a test that panics, so a test that failed leaves the file as it was.
+    /// Records every call of a model. [`finish`](Self::finish), or dropping the last clone, writes
+    /// the file and replaces an existing one. A test that panics writes nothing, so a failed test
+    /// does not change the file.
     ///
     /// # Errors
-    /// When the model's name leads to no model.
+    /// If the model's name is unknown.
     pub fn record(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
         let path = path.into();
         match Runtime::default().model(model) {
@@ -134,7 +145,7 @@ impl Cassette {
     /// Replays a file and never calls a model.
     ///
     /// # Errors
-    /// When the file is not there, or is not a cassette of this version of the format.
+    /// If the file does not exist, or is not a cassette of this format version.
     pub fn replay(path: impl Into<PathBuf>) -> Result<Self, CassetteError> {
         let path = path.into();
         let read = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
@@ -149,22 +160,23 @@ impl Cassette {
         }
     }
 
-    /// Takes a text out of everything: a key that is in no variable, the name of a person.
+    /// Removes a text everywhere, such as a key that is not in a variable or the name of a person.
     #[must_use]
     pub fn scrub(self, text: impl Into<String>) -> Self {
         self.shared.scrubber(|scrubber| scrubber.text(text.into()));
         self
     }
 
-    /// Takes the value of an environment variable out of everything. Its name is not secret.
+    /// Removes the value of an environment variable everywhere. The name itself is not treated as
+    /// secret.
     #[must_use]
     pub fn scrub_variable(self, name: impl Into<String>) -> Self {
         self.shared.scrubber(|scrubber| scrubber.variable(name.into()));
         self
     }
 
-    /// Passes every text through a function, such as a regular expression that replaces. Used on its own result it must
-    /// change nothing more, since what is replayed is scrubbed again.
+    /// Passes every text through a function, such as a replacement by a regular expression. The
+    /// function must be idempotent, because replayed texts are scrubbed again.
     ///
     /// ```
     /// # use agentflow_testing::Cassette;
@@ -178,20 +190,22 @@ impl Cassette {
         self
     }
 
-    /// Whether calls are recorded, and not replayed.
+    /// Returns `true` if calls are recorded, and `false` if they are replayed.
     pub fn is_recording(&self) -> bool {
         self.shared.is_recording()
     }
 
-    /// What was not as recorded so far. Entries that are left are not among it: the run may still continue.
+    /// Returns the mismatches so far. Remaining entries are not included, because the run may still
+    /// continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.failures()
     }
 
-    /// Ends it: a recording is written; of a replay everything must have been as recorded, and no entry may be left.
+    /// Writes a recording, or checks that a replay had no mismatch and played all entries.
     ///
     /// # Panics
-    /// When it was not so, with all that was not; when the file cannot be written.
+    /// If there is a mismatch or an entry is left, with all of them, or if the file cannot be
+    /// written.
     #[track_caller]
     pub fn finish(&self) {
         if let Some(problems) = self.shared.finish() {
@@ -209,7 +223,7 @@ impl Model for Cassette {
         &self.info
     }
 
-    /// The recorded model's own answer, which is kept beside the calls.
+    /// Returns the answer of the recorded model, which the file contains.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
         self.shared.output_mode(schema, with_tools)
     }
@@ -219,7 +233,7 @@ impl Model for Cassette {
     }
 }
 
-/// Shows no content.
+/// Omits the content of the cassette.
 impl fmt::Debug for Cassette {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cassette")
@@ -230,7 +244,8 @@ impl fmt::Debug for Cassette {
     }
 }
 
-/// Why a cassette cannot be used. Shown with `{:?}` it is the same sentence, since that is how `unwrap` shows it.
+/// An error that prevents the use of a cassette. `{:?}` prints the same sentence as `{}`, so that
+/// `unwrap` shows it in a readable form.
 #[derive(Clone)]
 pub struct CassetteError {
     path: PathBuf,
@@ -238,7 +253,7 @@ pub struct CassetteError {
 }
 
 impl CassetteError {
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

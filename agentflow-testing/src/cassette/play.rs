@@ -1,4 +1,5 @@
-//! The two streams of a cassette: one passes a model's answer on and records it, the other replays a recorded answer.
+//! The two streams of a cassette. One forwards a model's answer and records it; the other replays a
+//! recorded answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use super::tape::Shared;
 
 type Item = Result<ModelEvent, ModelError>;
 
-/// A call that is recorded.
+/// A stream that records a call.
 pub(super) struct Recording {
     shared: Arc<Shared>,
     state: Recorder,
 }
 
 enum Recorder {
-    /// Not polled yet.
+    /// The stream has not been polled. A call is recorded from its first poll.
     Asked(Arc<dyn Model>, Box<ModelRequest>),
     Passing(ModelStream, usize),
     Ended,
@@ -68,14 +69,14 @@ impl Drop for Recording {
     }
 }
 
-/// A call that is played.
+/// A stream that replays a call.
 pub(super) struct Playing {
     shared: Arc<Shared>,
     state: Player,
 }
 
 enum Player {
-    /// Not polled yet.
+    /// The stream has not been polled.
     Asked(Box<ModelRequest>),
     Pieces(std::vec::IntoIter<ModelEvent>, Came),
     Ended,
@@ -95,6 +96,7 @@ impl Stream for Playing {
         if let Player::Asked(request) = &this.state {
             match this.shared.play(request) {
                 Ok((pieces, came)) => {
+                    // A caller that does not stream expects only the complete answer.
                     let pieces = if request.stream { pieces } else { Vec::new() };
                     this.state = Player::Pieces(pieces.into_iter(), came);
                 }
@@ -112,7 +114,7 @@ impl Stream for Playing {
             Came::Answer(answer) => Some(Ok(ModelEvent::Completed(answer.clone()))),
             Came::Error(error) => Some(Err((**error).clone().into())),
             Came::Cut => None,
-            // The caller did not wait for it then, so there is nothing to give now.
+            // The recorded caller dropped the call before its end, so no end is known.
             Came::Dropped => return Poll::Pending,
         };
         this.state = Player::Ended;

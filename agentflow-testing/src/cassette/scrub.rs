@@ -1,32 +1,33 @@
 //! Removes secrets and personal data from a cassette before it is written.
 //!
-//! It looks at texts alone. A secret in no known form and in no known variable is found only when it is named.
+//! It examines texts only. A secret that has no known form and is in no known variable must be
+//! given explicitly.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// What stands in a secret's place.
+/// Replacement for a secret.
 pub(super) const SCRUBBED: &str = "[scrubbed]";
 
-/// Variables that hold keys, beside all whose names end in [`VARIABLE_ENDS`].
+/// Variables that contain keys, in addition to all names that end in [`VARIABLE_ENDS`].
 const VARIABLES: &[&str] = &["ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN"];
 const VARIABLE_ENDS: &str = "_API_KEY";
-/// A shorter value is not a key and would be found everywhere.
+/// Minimum length of a key. Shorter values would be found in unrelated texts.
 const SHORTEST: usize = 8;
 
-/// How the keys of the makers of models begin.
+/// Prefixes of the keys of model providers.
 const PREFIXES: &[&str] = &["sk-", "sk_", "AIza", "gsk_", "xai-", "hf_", "ghp_", "github_pat_", "AKIA", "ya29."];
-/// How much of a key follows after its prefix, at least.
+/// Minimum length of a key after its prefix.
 const AFTER_PREFIX: usize = 12;
 
-/// Names, in small letters, whose values are keys.
+/// Names, in lower case, whose values are keys.
 const NAMES: &[&str] = &["authorization", "x-api-key", "x-goog-api-key", "api-key", "api_key", "apikey"];
-/// What may stand between such a name, or nothing, and the key itself.
+/// Authentication schemes that may precede a key.
 const SCHEMES: &[&str] = &["bearer", "basic"];
 
-/// What is taken out of a cassette.
+/// The configured texts, variables and rules.
 #[derive(Clone, Default)]
 pub(super) struct Scrubber {
     texts: Vec<String>,
@@ -51,7 +52,7 @@ impl Scrubber {
         self.rules.push(rule);
     }
 
-    /// The scrubber with the values of the variables as they are now.
+    /// Reads the current values of the variables.
     pub(super) fn ready(&self) -> Ready {
         let mut texts = self.texts.clone();
         for (name, value) in std::env::vars_os() {
@@ -63,27 +64,27 @@ impl Scrubber {
                 texts.push(value.to_owned());
             }
         }
-        // A text that holds another one is taken out first.
+        // Longer texts come first, so that a text that contains another one is replaced as a whole.
         texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         Ready { texts, rules: self.rules.clone() }
     }
 }
 
-/// Shows how many there are and nothing of them.
+/// Omits the texts and rules.
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scrubber").field("variables", &self.variables).finish_non_exhaustive()
     }
 }
 
-/// A scrubber at work.
+/// A scrubber with the values of its variables.
 pub(super) struct Ready {
     texts: Vec<String>,
     rules: Vec<Arc<Rule>>,
 }
 
 impl Ready {
-    /// A text without its secrets; the same text when it has none.
+    /// Returns a text without its secrets.
     pub(super) fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.texts {
@@ -98,7 +99,7 @@ impl Ready {
         text
     }
 
-    /// Takes the secrets out of every text of a value.
+    /// Removes the secrets from all texts of a value.
     pub(super) fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
@@ -120,7 +121,7 @@ impl Ready {
     }
 }
 
-/// A text without what looks like a key.
+/// Replaces texts that look like a key.
 fn without_keys(text: &str) -> String {
     let mut out = String::new();
     let mut at = 0;
@@ -140,7 +141,8 @@ fn without_keys(text: &str) -> String {
     out
 }
 
-/// How much comes before a key that `text` begins with or introduces, and how long the key is.
+/// Finds a key at the start of `text`, or after a name or scheme at the start. Returns the length
+/// of the text before the key and the length of the key.
 fn key_at(text: &str) -> Option<(usize, usize)> {
     if let Some(prefix) = PREFIXES.iter().find(|prefix| text.starts_with(**prefix)) {
         let after = &text[prefix.len()..];
@@ -153,7 +155,7 @@ fn key_at(text: &str) -> Option<(usize, usize)> {
         return (key >= SHORTEST && looks_random(&after[..key])).then_some((scheme + 1, key));
     }
     let name = starts_with_any(text, NAMES)?;
-    // Quotes may be escaped, since a tool's arguments are JSON in a text.
+    // Quotes may be escaped, because a tool's arguments are JSON in a string.
     let open = |text: &str| text.len() - text.trim_start_matches(['"', '\'', '\\', ' ']).len();
     let mut before = name + open(&text[name..]);
     before += text[before..].starts_with([':', '=']).then_some(1)?;
@@ -173,12 +175,12 @@ fn starts_with_any(text: &str, words: &[&str]) -> Option<usize> {
         .map(|word| word.len())
 }
 
-/// How many characters of a key `text` begins with.
+/// Returns the length of the longest prefix that consists of characters of a key.
 fn run(text: &str) -> usize {
     text.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(text.len())
 }
 
-/// Words are not; they have no digits and no capitals inside.
+/// Returns `true` for text with digits or inner capitals. Ordinary words have neither.
 fn looks_random(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) || text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
 }

@@ -1,5 +1,5 @@
-//! The shared state of a cassette's clones: the calls recorded so far, or the entries that are left to replay and the
-//! mismatches.
+//! Shared state of a cassette's clones. A recording collects calls; a replay keeps the remaining
+//! entries and the mismatches.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ impl Shared {
         &self.path
     }
 
-    /// From now on its end is nobody's business.
+    /// Marks the cassette as finished, so that dropping it neither writes nor checks anything.
     pub(super) fn abandon(&self) {
         self.finished.store(true, Ordering::Relaxed);
     }
@@ -118,19 +118,21 @@ impl Shared {
         }
     }
 
-    /// A call that is recorded begins: its place.
+    /// Starts recording a call and returns its index.
     pub(super) fn begin(&self, request: &ModelRequest) -> usize {
         let Mode::Record { state, .. } = &self.mode else { return 0 };
         let mut state = locked(state);
+        // Calls that overlap have no defined order, so the replay must accept any order.
         if state.in_flight > 0 {
             state.tape.order = Order::Any;
         }
         state.in_flight += 1;
+        // Until its end is known, the call counts as dropped.
         state.tape.calls.push(Call { asked: Asked::new(request), pieces: Vec::new(), came: Came::Dropped });
         state.tape.calls.len() - 1
     }
 
-    /// A piece of a call that is recorded.
+    /// Records a piece of a streamed answer.
     pub(super) fn piece(&self, at: usize, piece: &ModelEvent) {
         if let Mode::Record { state, .. } = &self.mode
             && let Some(call) = locked(state).tape.calls.get_mut(at)
@@ -139,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// A call that is recorded ends.
+    /// Records the end of a call.
     pub(super) fn end(&self, at: usize, came: Came) {
         if let Mode::Record { state, .. } = &self.mode {
             let mut state = locked(state);
@@ -150,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// The entry for a request, which is played by this.
+    /// Finds the entry that matches a request, marks it as played and returns its answer.
     pub(super) fn play(&self, request: &ModelRequest) -> Result<(Vec<ModelEvent>, Came), ModelError> {
         let Mode::Replay(replay) = &self.mode else { return Err(ModelError::truncated()) };
         let mut asked = Asked::new(request);
@@ -180,11 +182,13 @@ impl Shared {
         }
     }
 
-    /// Writes the file, or says everything that is wrong at the end of a replay.
+    /// Writes the file of a recording, or returns all problems of a replay.
     pub(super) fn finish(&self) -> Option<String> {
+        // Set first: a panic of the caller drops this value, which must not finish it again.
         self.abandon();
         match &self.mode {
             Mode::Record { state, .. } => {
+                // A copy is scrubbed, so that the calls in memory stay unchanged.
                 let tape = locked(state).tape.clone();
                 let written = self.write(tape);
                 written.err().map(|problem| format!("the cassette {} was not written: {problem}", self.path.display()))
@@ -223,7 +227,8 @@ impl Replay {
                 if let Some(at) = left.iter().find(|at| calls[**at].asked == *asked) {
                     return Ok(*at);
                 }
-                // The one that begins most like it.
+                // The entry with the longest common prefix of messages is the most useful one to
+                // compare with.
                 let alike = |at: &usize| {
                     calls[*at]
                         .asked
@@ -256,6 +261,8 @@ impl Replay {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // A failed test must not change the file, and a second panic during unwinding would abort the
+        // process.
         if *self.finished.get_mut() || std::thread::panicking() {
             return;
         }

@@ -1,5 +1,5 @@
-//! What of a run waits for an operator's decision, from its events: interrupted steps, and the workflows that stand
-//! still because of them. It decides nothing.
+//! Tracks from a run's events which steps wait for an operator's decision: interrupted steps, and
+//! the workflows that are paused because of them. It makes no decisions.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,23 @@ use agentflow::Event;
 use agentflow::event::{Edge, EventKind, PauseReason, Subject};
 use agentflow::path::StepPath;
 
-/// What waits for a decision. A workflow that is a step waits by itself: when another one continues, it still does.
+/// The pending decisions. A nested workflow waits independently: it still waits if another one
+/// continues.
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
     interrupted: BTreeSet<StepPath>,
-    /// The workflows that wait; the run's own path is empty.
+    /// Paths of the workflows that wait. The path of the run itself is empty.
     workflows: BTreeSet<StepPath>,
 }
 
 impl Decisions {
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(super) fn apply(&mut self, event: &Event) {
         let path = &event.path;
         match &event.kind {
             EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.workflows.insert(path.clone())),
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => {}
-            // It waits for something else, or for nothing.
+            // The workflow waits for another reason, or continues.
             EventKind::RunPaused { .. } | EventKind::RunResumed { recovered: false, .. } => {
                 self.workflows.remove(path);
             }
@@ -45,31 +46,32 @@ impl Decisions {
         }
     }
 
-    /// Nothing waits below a step that is over or begins anew. A step that a crash interrupted there stays so: it is
-    /// decided on when what it belongs to runs again.
+    /// Removes the workflows that wait below a step that has ended or starts again. Steps that a
+    /// crash interrupted there remain: the decision on them follows when the parent runs again.
     fn forget_below(&mut self, path: &StepPath) {
         self.workflows.retain(|of| !of.is_within(path));
     }
 
-    /// Whether anything waits.
+    /// Returns `true` if a workflow waits for a decision.
     pub(super) fn are_due(&self) -> bool {
         !self.workflows.is_empty()
     }
 
-    /// What is to be decided now, as if it were decided: what still waits after that is recorded anew.
+    /// Takes the pending decisions and clears the state. Workflows that still wait afterwards are
+    /// reported by new events.
     pub(super) fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// The steps to decide on.
+    /// Returns the steps that need a decision.
     pub(super) fn steps(&self) -> impl Iterator<Item = &StepPath> {
         self.interrupted.iter()
     }
 
-    /// The workflows that wait although only these of the steps could be decided on.
+    /// Returns the workflows that still wait after decisions on only these steps.
     pub(super) fn left(mut self, decided: &[StepPath]) -> BTreeSet<StepPath> {
         for step in decided {
-            // It is a step of the innermost one.
+            // A step belongs to the innermost workflow that contains it.
             let of = self.workflows.iter().filter(|of| step.is_within(of));
             if let Some(of) = of.max_by_key(|of| of.to_string().len()).cloned() {
                 self.workflows.remove(&of);

@@ -1,8 +1,8 @@
-//! `EffectLog`: counts the effects of bodies beside the journal, since a journal cannot show a body that ran without
-//! being recorded.
+//! Implements `EffectLog`, which counts the effects of bodies independently of the journal. The
+//! journal alone cannot reveal a body that ran without being recorded.
 //!
-//! It knows no workflow. A body notes its effect under its own path, and the note is compared with what the store holds
-//! at that moment.
+//! A body reports its effect under its own path. The log compares this with the stored journal at
+//! that time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,11 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::{Context, Event, RunId};
 use futures_util::FutureExt;
 
-/// Counts the effects of steps: a body, or the stand-in for the service that it calls, says `effects.note(cx)` where
-/// its effect happens.
+/// Counts the effects of steps. A body, or the test double of the service that it calls, calls
+/// `effects.note(cx)` where its effect happens.
 ///
-/// Given to a [`CrashTest`](crate::CrashTest), each note is held against the journal: the step's start must be kept by
-/// then, its outcome must not be. Clones share what they count.
+/// In a [`CrashTest`](crate::CrashTest), each note is compared with the journal: the start of the
+/// step must be stored, and its outcome must not. Clones share the counts.
 #[derive(Clone, Default)]
 pub struct EffectLog(Arc<Mutex<Inner>>);
 
@@ -29,7 +29,7 @@ struct Inner {
 }
 
 impl EffectLog {
-    /// Nothing has happened.
+    /// Creates an empty log.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,7 +38,7 @@ impl EffectLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The effect of a step happens now. Once in an attempt.
+    /// Records an effect of the current step. Call it once per attempt.
     pub fn note(&self, cx: &Context) {
         let path = cx.path().to_string();
         let mut inner = self.inner();
@@ -47,7 +47,7 @@ impl EffectLog {
         if *cx.run_id() != run {
             return;
         }
-        // A `MemoryStore` answers at once.
+        // A `MemoryStore` answers without waiting.
         let events = store.read(&run, 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default();
         let last = events.iter().rev().find(|event| *event.path.to_string() == *path && is_of_step(event));
         inner.problems.extend(match last.map(|event| (event.name(), &event.kind)) {
@@ -57,18 +57,18 @@ impl EffectLog {
         });
     }
 
-    /// How often a step had its effect since the log was made, or, after a [`CrashTest`](crate::CrashTest), in its last
-    /// run.
+    /// Returns how often a step had its effect since the log was created. After a
+    /// [`CrashTest`](crate::CrashTest), it counts only the last run.
     pub fn count(&self, path: &str) -> usize {
         self.inner().counts.get(path).copied().unwrap_or(0)
     }
 
-    /// Everything that is counted, by path.
+    /// Returns all counts by path.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         self.inner().counts.clone()
     }
 
-    /// Begins anew, for a run in a store.
+    /// Clears the log and attaches it to a run in a store.
     pub(super) fn attach(&self, store: &MemoryStore, run: &RunId) {
         *self.inner() = Inner { store: Some((store.clone(), run.clone())), ..Inner::default() };
     }

@@ -1,6 +1,7 @@
-//! `KillTest`: kills a real process at random moments, starts it again, and compares what it prints.
+//! Implements `KillTest`, which kills a real process at random times, restarts it, and compares its
+//! output.
 //!
-//! It knows nothing of the process's work, and ends only processes that it started, by their own handles.
+//! It only ends processes that it started, through their own handles.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -9,14 +10,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a process has ended.
+/// Interval between checks for the end of a process.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Kills a process at random moments and starts it again until it ends by itself; what it then prints must be what it
-/// prints when nobody kills it.
+/// Kills a process at random times and restarts it until it completes. Its output must then equal
+/// the output of a process that was not killed.
 ///
-/// The command starts a run in a store, or resumes the one that is there, and prints its outcome. On Unix the
-/// process is killed with SIGKILL, elsewhere with what [`Child::kill`] does.
+/// The command must start a run in a store, or resume the run that the store contains, and print
+/// the outcome. On Unix the process is killed with SIGKILL, on other systems with [`Child::kill`].
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -43,7 +44,7 @@ pub struct KillTest<'a> {
     limit: Duration,
 }
 
-/// What a [`KillTest`] saw.
+/// The results of a [`KillTest`].
 #[derive(Clone, Debug)]
 pub struct KillReport {
     seed: u64,
@@ -54,15 +55,16 @@ pub struct KillReport {
     output: String,
 }
 
-/// How one process ended that did not fail.
+/// The end of a process that did not fail.
 enum Ended {
     ByItself { printed: String, after: Duration },
     Killed,
 }
 
 impl<'a> KillTest<'a> {
-    /// Of a command, made anew for each process. Its argument is the round, from 0: each round has a store of its own,
-    /// and all processes of a round have the same. Round 0 is not disturbed.
+    /// Creates a test of a command. The closure creates the command for each process. Its argument
+    /// is the number of the round, starting at 0. Each round needs its own store, which all
+    /// processes of the round share. Round 0 is not disturbed.
     pub fn new(command: impl FnMut(usize) -> Command + 'a) -> Self {
         Self {
             command: Box::new(command),
@@ -74,42 +76,44 @@ impl<'a> KillTest<'a> {
         }
     }
 
-    /// How many runs are disturbed. Default: 20.
+    /// Sets the number of disturbed rounds. Default: 20.
     pub fn rounds(mut self, rounds: usize) -> Self {
         self.rounds = rounds;
         self
     }
 
-    /// How many times at most the process of one round is killed. Default: once.
+    /// Sets the maximum number of kills in a round. Default: 1.
     pub fn kills(mut self, kills: usize) -> Self {
         self.kills = kills;
         self
     }
 
-    /// Where the moments come from, as parts of the time that a process takes: the same seed tries the same parts.
-    /// Default: another one each time; it is in the report and in every failure.
+    /// Sets the random seed of the kill times. The times are chosen as fractions of the duration of
+    /// an undisturbed process, and the same seed chooses the same fractions. Default: a new seed
+    /// for each test. The report and every failure contain it.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The longest that one process may take. Default: one minute.
+    /// Sets the time limit of one process. Default: one minute.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Looks at what a round has left behind, once its last process has ended: an `Err` fails the test.
+    /// Sets a check of the remains of a round, such as its store. It runs after the last process of
+    /// the round has ended, and an `Err` fails the test.
     pub fn check(mut self, check: impl FnMut(usize) -> Result<(), String> + 'a) -> Self {
         self.check = Box::new(check);
         self
     }
 
-    /// Makes all the rounds, on the caller's thread.
+    /// Executes all rounds on the current thread.
     ///
     /// # Panics
-    /// When a process cannot be started, fails, takes too long or prints something else, or the check fails; with the
-    /// seed, the round and the moments.
+    /// If a process cannot be started, fails, exceeds its time limit or prints different output, or
+    /// if the check fails. The message contains the seed, the round and the times of the kills.
     pub fn run(mut self) -> KillReport {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let (output, mut undisturbed) = match self.process(0, None) {
@@ -125,6 +129,8 @@ impl<'a> KillTest<'a> {
         for round in 1..=self.rounds {
             let mut moments = Vec::new();
             loop {
+                // The kill time is uniformly distributed over the duration of an undisturbed
+                // process.
                 let longest = u64::try_from(undisturbed.as_micros()).unwrap_or(u64::MAX).max(1);
                 let moment = Duration::from_micros(random.u64(0..longest));
                 let cut = (moments.len() < self.kills).then_some(moment);
@@ -132,7 +138,8 @@ impl<'a> KillTest<'a> {
                 match self.process(round, cut) {
                     Ok(Ended::Killed) => moments.push(moment),
                     Ok(Ended::ByItself { printed, after }) if printed == report.output => {
-                        // The first process of all pays for a cold machine: a moment after the end kills nobody.
+                        // The first process may be slower because caches are cold. A kill time
+                        // after the end would never kill.
                         if moments.is_empty() {
                             undisturbed = undisturbed.min(after);
                         }
@@ -166,7 +173,7 @@ impl<'a> KillTest<'a> {
         panic!("round {round} of seed {}, {when}: {problem}", self.seed);
     }
 
-    /// One process, from its start to its end.
+    /// Runs one process from its start to its end.
     fn process(&mut self, round: usize, kill_after: Option<Duration>) -> Result<Ended, String> {
         let mut command = (self.command)(round);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -193,7 +200,7 @@ impl<'a> KillTest<'a> {
             }
         };
         let text = |bytes: mpsc::Receiver<Vec<u8>>| {
-            // A process that it started itself may still hold the other end.
+            // A child process of the process may still hold the pipe open.
             String::from_utf8_lossy(&bytes.recv_timeout(self.limit).unwrap_or_default()).into_owned()
         };
         let (printed, said) = (text(stdout), text(stderr));
@@ -204,24 +211,24 @@ impl<'a> KillTest<'a> {
     }
 }
 
-/// Reads to the end on a thread, so that the process never waits for a reader.
+/// Reads to the end on a thread, so that the process never blocks on a full pipe.
 fn read_all(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
     let (sender, bytes) = mpsc::channel();
     thread::spawn(move || {
         let mut all = Vec::new();
         let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut all));
-        // Nobody waits for what a killed process said.
+        // The output of a killed process has no receiver.
         let _ = read.and_then(|_| sender.send(all).map_err(io::Error::other));
     });
     bytes
 }
 
-/// A process that does not outlive the test, whatever happens to that.
+/// A process that is killed when the value is dropped, so that it does not outlive the test.
 struct Running(Child);
 
 impl Running {
     fn end(&mut self) {
-        // One that has just ended by itself cannot be killed, and need not be.
+        // Killing a process that has just ended fails, which is harmless.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -234,22 +241,23 @@ impl Drop for Running {
 }
 
 impl KillReport {
-    /// The seed; with it the same moments are tried again.
+    /// Returns the seed, which reproduces the kill times.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How many processes were killed. One that ends before its moment is not.
+    /// Returns the number of killed processes. A process that ended before its kill time is not
+    /// counted.
     pub fn kills(&self) -> usize {
         self.kills.len()
     }
 
-    /// How many processes were started.
+    /// Returns the number of started processes.
     pub fn processes(&self) -> usize {
         self.processes
     }
 
-    /// What each round printed in the end.
+    /// Returns the final output, which is the same in every round.
     pub fn output(&self) -> &str {
         &self.output
     }

@@ -1,6 +1,7 @@
-//! One process in the life of a run: starts or resumes it, answers its questions, and ends or crashes.
+//! Simulates one process of a run: starts or resumes the run, answers its questions, and ends or
+//! crashes.
 //!
-//! It judges nothing; what happened is in the journal.
+//! It does not check the run; the journal contains the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,11 +23,12 @@ use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
 
-/// What an operator does about a step that a crash interrupted and that may not simply run again.
+/// An operator's decision on a step that a crash interrupted and that must not be repeated
+/// automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interruption {
-    /// Lets it run again.
+    /// Runs the step again.
     Retry,
     /// Cancels the run. It then ends without its result, which the test accepts.
     Cancel,
@@ -35,38 +37,38 @@ pub enum Interruption {
 pub(super) type Describe = Arc<dyn Fn(RuntimeBuilder) -> RuntimeBuilder + Send + Sync>;
 pub(super) type Decide = Arc<dyn Fn(&StepPath) -> Interruption + Send + Sync>;
 
-/// Who stands around a run, the same in each of its lives.
+/// The environment of a run, the same for each simulated process.
 pub(super) struct World {
     pub(super) describe: Describe,
     pub(super) answers: BTreeMap<String, Value>,
-    /// The questions whose time-out is to pass.
+    /// Paths of the questions whose time-out is expected to expire.
     pub(super) unanswered: BTreeSet<String>,
-    /// What is sent to the run.
+    /// Messages that are sent to the run.
     pub(super) messages: Vec<Scripted>,
     pub(super) decide: Decide,
     pub(super) patience: Duration,
 }
 
-/// How a process ended.
+/// The end of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeEnd {
     Crashed,
     Ended,
 }
 
-/// A process that has ended.
+/// A simulated process that has ended.
 pub(super) struct Life {
     pub(super) end: LifeEnd,
-    /// How many writes it began.
+    /// Number of writes that it started.
     pub(super) writes: usize,
-    /// Whether it had to begin the run anew, since nothing of it was kept.
+    /// `true` if the process had to start the run again, because nothing was stored.
     pub(super) anew: bool,
 }
 
-/// Who does what an operator does.
+/// Name of the operator in the journal.
 const OPERATOR: &str = "crash test";
 
-/// Lives one life of a run.
+/// Executes one simulated process of a run.
 pub(super) async fn live(
     world: &World,
     subject: &dyn Subject,
@@ -80,9 +82,12 @@ pub(super) async fn live(
     let record = kept.record(run).await.map_err(|error| error.to_string())?;
     let anew = record.is_none();
     let life = |end| Ok(Life { end, writes: store.writes(), anew });
+    // The previous process crashed after the last write, so nothing is left to do.
     if record.is_some_and(|record| record.status.has_ended()) {
         return life(LifeEnd::Ended);
     }
+    // Messages for steps that had started before the crash must arrive before the run continues:
+    // the step may be over as soon as it is resumed.
     let mailed = async {
         if anew {
             return Ok::<(), String>(());
@@ -127,6 +132,8 @@ pub(super) async fn live(
         mail: Mail::default(),
     };
     let mut events = alive.events();
+    // `biased` polls the store first, so that a crash takes precedence over anything the run still
+    // does.
     let ended = tokio::select! {
         biased;
         () = store.died() => None,
@@ -147,7 +154,7 @@ pub(super) async fn live(
     }
 }
 
-/// The last event was seen: the run's task ends, unless the process does first.
+/// Waits for the end of the run's task after its last event, unless the process crashes first.
 async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -> Result<LifeEnd, String> {
     tokio::select! {
         biased;
@@ -160,14 +167,15 @@ async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -
     }
 }
 
-/// Waits until the driver is dropped: nothing of a process may be left when the next one begins.
+/// Waits until the driver is dropped, because a process must have stopped completely before the
+/// next one starts.
 async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
     let drained = async { while events.next().await.is_some() {} };
     let ended = tokio::time::timeout(patience, drained).await;
     ended.map_err(|_| "the run was dropped and something of it continues".to_owned())
 }
 
-/// A person sends the run a message.
+/// Sends the run a message as a person.
 async fn send(runtime: &Runtime, run: &RunId, text: &str) -> Result<(), String> {
     let sent = runtime.send_message(run, text).await;
     sent.map_err(|error| format!("the message `{text}` is refused: {error}"))
@@ -177,18 +185,18 @@ struct Driven<'a> {
     world: &'a World,
     runtime: &'a Runtime,
     run: &'a RunId,
-    /// Questions without an answer, with how long the answer is waited for.
+    /// Open questions with their time-outs.
     asking: BTreeMap<String, Option<Duration>>,
-    /// All that have asked.
+    /// Paths of all questions so far.
     asked: BTreeSet<String>,
-    /// What a crash interrupted.
+    /// Steps that a crash interrupted.
     decisions: Decisions,
-    /// What was sent.
+    /// Messages that were sent.
     mail: Mail,
 }
 
 impl Driven<'_> {
-    /// Follows the run to its last event, and does what people do meanwhile.
+    /// Follows the run to its last event and acts as operator and user meanwhile.
     async fn follow(&mut self, events: &mut Events) -> Result<(), String> {
         loop {
             let is_answered = |node: &String| self.world.answers.contains_key(node);
@@ -202,6 +210,7 @@ impl Driven<'_> {
                     Some(event) => self.apply(&event),
                     None => return Ok(()),
                 },
+                // `biased` handles pending events first, so actions are based on all of them.
                 () = std::future::ready(()), if todo => {
                     let acted = tokio::time::timeout(self.world.patience, self.act()).await;
                     acted.map_err(|_| "what an operator asks for is not answered".to_owned())??;
@@ -216,7 +225,8 @@ impl Driven<'_> {
         }
     }
 
-    /// Why a question that is asked will not be answered, and its time-out not be waited for.
+    /// Explains why an open question will not be answered, if its time-out is not expected to
+    /// expire.
     fn unanswerable(&self) -> Option<String> {
         let World { answers, unanswered, .. } = self.world;
         let (node, limit) = self
@@ -287,10 +297,12 @@ impl Driven<'_> {
                 false => self.runtime.retry(self.run, &node, OPERATOR).await,
             };
             match outcome {
-                // With the run, all that waits in it is over.
+                // Cancelling the run ends all pending decisions in it.
                 Ok(()) if cancels => return Ok(()),
                 Ok(()) => decided.push(path.clone()),
-                // An item is decided on with its node, and a step that may fail needs no decision.
+                // Some paths cannot be decided on: an item is decided on with its node, and a step
+                // that may fail needs no decision. They are reported only if a workflow remains
+                // undecided.
                 Err(Error::Control(error)) => problems.push(error.to_string()),
                 Err(error) => return Err(error.to_string()),
             }

@@ -1,46 +1,47 @@
-//! The messages that a person sends to a run of a crash test: which are due, by the run's events. It sends nothing.
+//! Determines from a run's events which scripted messages of a crash test must be sent next. It
+//! does not send them.
 
 use std::collections::BTreeSet;
 
 use agentflow::Event;
 use agentflow::event::{Edge, EventKind, PauseReason};
 
-/// A message with its moment.
+/// A scripted message and the time at which it is sent.
 #[derive(Debug)]
 pub(super) struct Scripted {
     pub(super) moment: Moment,
     pub(super) text: String,
 }
 
-/// When a message is sent.
+/// The time at which a message is sent.
 #[derive(Debug)]
 pub(super) enum Moment {
-    /// When the run waits for one, and all such messages before it were sent.
+    /// When the run waits for a message and all earlier messages of this kind were sent.
     Waits,
-    /// When the step of a path has begun.
+    /// After the step with this path has started.
     Begun(String),
 }
 
-/// What a person does next.
+/// The next action of the simulated person.
 pub(super) enum Due<'s> {
     Send(&'s str),
     Close,
 }
 
-/// What is known of the messages of a run, from its events.
+/// The state of a run's messages, derived from its events.
 #[derive(Default)]
 pub(super) struct Mail {
     received: Vec<String>,
-    /// Those that were taken, whose events were not seen yet.
+    /// Messages that the run has accepted, but whose events were not seen yet.
     taken: Vec<String>,
     begun: BTreeSet<String>,
-    /// It is a live run that waits for a message.
+    /// `true` if a live run waits for a message.
     waits: bool,
     closed: bool,
 }
 
 impl Mail {
-    /// Takes in the next event of the run.
+    /// Applies the next event of the run.
     pub(super) fn apply(&mut self, event: &Event) {
         match &event.kind {
             EventKind::MessageReceived { message, .. } => {
@@ -57,20 +58,22 @@ impl Mail {
         }
     }
 
-    /// The run has taken a message.
+    /// Records that the run has accepted a message.
     pub(super) fn sent(&mut self, text: &str) {
         self.taken.push(text.to_owned());
         self.waits = false;
     }
 
-    /// The run has taken its end.
+    /// Records that the run has accepted the request to close.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The messages that the run has not received.
+    /// Returns the messages that the run has not received.
     fn open<'s>(&self, script: &'s [Scripted]) -> Vec<&'s Scripted> {
         let mut received = [self.received.as_slice(), &self.taken].concat();
+        // Messages are matched by text, and each received message accounts for one scripted
+        // message.
         let is_open = |message: &&Scripted| match received.iter().position(|text| *text == message.text) {
             Some(at) => {
                 received.swap_remove(at);
@@ -81,7 +84,7 @@ impl Mail {
         script.iter().filter(is_open).collect()
     }
 
-    /// The first message whose step has begun.
+    /// Returns the first message whose step has started.
     pub(super) fn of_a_step<'s>(&self, script: &'s [Scripted]) -> Option<&'s str> {
         let is_due = |message: &&&Scripted| match &message.moment {
             Moment::Begun(path) => self.begun.contains(path),
@@ -90,7 +93,7 @@ impl Mail {
         self.open(script).iter().find(is_due).map(|message| message.text.as_str())
     }
 
-    /// What is to be done now.
+    /// Returns the next action, if one is due.
     pub(super) fn due<'s>(&self, script: &'s [Scripted]) -> Option<Due<'s>> {
         if let Some(text) = self.of_a_step(script) {
             return Some(Due::Send(text));
@@ -102,7 +105,7 @@ impl Mail {
         Some(next.map_or(Due::Close, |message| Due::Send(&message.text)))
     }
 
-    /// Why messages were never sent, of a run that is over.
+    /// Describes the messages of a finished run that were never sent.
     pub(super) fn never_sent(&self, script: &[Scripted]) -> Option<String> {
         let open = self.open(script);
         if open.is_empty() {

@@ -1,6 +1,14 @@
-//! Crash injection: a run is stopped at every write of its journal, resumed, and must end as without the stop.
+//! Crash injection: interrupts a run at every write to its journal, resumes it, and checks that it
+//! ends as it does without the crash.
 //!
-//! It replaces the store's last step and nothing else: the real machine, driver and runtime run.
+//! [`CrashTest`] is the entry point. For each [`Cut`] it executes the run in a sequence of
+//! simulated processes (`life`), each with a [`CrashStore`](self::store::CrashStore) that stops at
+//! the cut. `subject` starts and resumes a workflow or an agent. `decisions` and `messages` play
+//! the operator and the user. `verify` checks the journal, and `report` summarizes all runs. `kill`
+//! does the same with real processes.
+//!
+//! Only the store's writes are intercepted: the state machine, the driver and the runtime are the
+//! real ones.
 
 mod decisions;
 mod effects;
@@ -39,14 +47,16 @@ use self::verify::{Outcome, Verdict, verify};
 use crate::time::TestClock;
 use crate::trace::trace;
 
-/// Crashes a run at every write of its journal, on both sides of the write, and resumes it in a fresh runtime.
+/// Crashes a run at every write to its journal, before and after the write, and resumes it in a new
+/// runtime.
 ///
-/// After each crash it requires:
-/// - the same end as without the crash;
-/// - that no step with a recorded outcome ran again;
-/// - that nothing that may not be repeated began twice without a record that says so;
-/// - that the events are well-formed ([`check_events`](crate::check_events));
-/// - that nothing hangs.
+/// After each crash it requires that:
+/// - the run ends as it does without the crash;
+/// - no step with a recorded outcome runs again;
+/// - no step that must not be repeated starts twice, unless a record of a retry or of an operator's
+///   decision permits it;
+/// - the events are well-formed ([`check_events`](crate::check_events));
+/// - the run does not hang.
 ///
 /// ```
 /// use agentflow::Workflow;
@@ -65,8 +75,9 @@ use crate::trace::trace;
 /// # }
 /// ```
 ///
-/// A model must answer a repeated request again: [`ScriptedModel::from_fn`](crate::ScriptedModel::from_fn). Under
-/// tokio's paused clock, `#[tokio::test(start_paused = true)]`, waits cost nothing and every run is the same.
+/// A model must be able to answer a repeated request: use
+/// [`ScriptedModel::from_fn`](crate::ScriptedModel::from_fn). With tokio's paused clock,
+/// `#[tokio::test(start_paused = true)]`, waits take no real time and the runs are reproducible.
 #[must_use = "a test does nothing until `run`"]
 pub struct CrashTest {
     subject: Box<dyn Subject>,
@@ -78,7 +89,8 @@ pub struct CrashTest {
 }
 
 impl CrashTest {
-    /// Of a workflow, on this input. Its state outside of the journal, if it has any, lives on over a crash.
+    /// Creates a test of a workflow with this input. External state of the workflow, if any,
+    /// survives the crashes.
     pub fn new<In, Out, I>(workflow: &Workflow<In, Out>, input: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         In: Inputs,
@@ -88,7 +100,7 @@ impl CrashTest {
         Self::of(OfWorkflow { workflow: workflow.clone(), input, compensates: false })
     }
 
-    /// Of an agent, on this request. The agent's runtime is replaced by the test's.
+    /// Creates a test of an agent with this request. The test replaces the agent's runtime.
     pub fn agent<O, R>(agent: &Agent<O>, request: impl Fn() -> R + Send + Sync + 'static) -> Self
     where
         O: Send + Sync + 'static,
@@ -109,18 +121,19 @@ impl CrashTest {
         Self { subject: Box::new(subject), world, effects: None, twice: false, may_differ: false, fails: false }
     }
 
-    /// What each process's runtime has: resources, models, sinks. Its store is the test's.
+    /// Configures the runtime of each simulated process: resources, models, sinks. The test sets
+    /// the store.
     pub fn runtime(mut self, describe: impl Fn(RuntimeBuilder) -> RuntimeBuilder + Send + Sync + 'static) -> Self {
         self.world.describe = Arc::new(describe);
         self
     }
 
-    /// How a person answers the question of a gate, or of a node that needs approval, by the node's path. A question
-    /// without an answer fails the test, unless its time-out is to pass ([`unanswered`](Self::unanswered)), and so does
-    /// an answer whose question is never asked.
+    /// Sets a person's answer to the question of a gate, or of a node that needs approval, by the
+    /// node's path. The test fails if a question has no answer, unless its time-out is expected to
+    /// expire ([`unanswered`](Self::unanswered)), and if an answer is never used.
     ///
     /// # Panics
-    /// When the answer has no JSON form.
+    /// If the answer cannot be serialized to JSON.
     pub fn answer<A: NodeValue>(mut self, node: impl Into<String>, answer: A) -> Self {
         let node = node.into();
         let encoded = answer.encode().and_then(|answer| answer.decode());
@@ -131,15 +144,16 @@ impl CrashTest {
         self
     }
 
-    /// Nobody answers this question of a gate: its time-out passes, each time it is asked.
+    /// Leaves a gate's question unanswered, so that its time-out expires each time it is asked.
     pub fn unanswered(mut self, node: impl Into<String>) -> Self {
         self.world.unanswered.insert(node.into());
         self
     }
 
-    /// A person sends the agent this when its [live run](RunRequest::live) waits for a message; of several, one each time it
-    /// waits, in the order in which they are given here. After the last one the person closes the run the next time it waits.
-    /// After a crash the person sends again what the journal does not have. A message that is never sent fails the test.
+    /// Sends the agent this message when its [live run](RunRequest::live) waits for one. Several
+    /// messages are sent in the order of these calls, one each time the run waits. After the last
+    /// one, the run is closed the next time it waits. After a crash, messages that are not in the
+    /// journal are sent again. The test fails if a message is never sent.
     ///
     /// ```
     /// use agentflow::agent::RunRequest;
@@ -157,69 +171,77 @@ impl CrashTest {
         self
     }
 
-    /// A person sends the agent this when the step of a path has begun, such as `tool#1.pay` of the first call, when that is one of the tool `pay`. The
-    /// step must take its time, so that the run is not over before: a tool that sleeps for a second of paused time. After a
-    /// crash the person sends it, unless the journal has it, before another process continues the run. A step that never
-    /// begins fails the test.
+    /// Sends the agent this message after a step has started. For example, `tool#1.pay` is the
+    /// first tool call of turn 1 to the tool `pay`. The step must take some time, so that the run
+    /// does not end first: for example, a tool that sleeps for a second of paused time. After a
+    /// crash, the message is sent before another process continues the run, unless it is in the
+    /// journal. The test fails if the step never starts.
     pub fn message_during(mut self, step: impl Into<String>, text: impl Into<String>) -> Self {
         self.world.messages.push(Scripted { moment: Moment::Begun(step.into()), text: text.into() });
         self
     }
 
-    /// Holds what bodies really do against the journal; see [`EffectLog`].
+    /// Compares the effects of tool and node bodies with the journal; see [`EffectLog`].
     pub fn effects(mut self, effects: &EffectLog) -> Self {
         self.effects = Some(effects.clone());
         self
     }
 
-    /// What an operator does about an interrupted step of a workflow. Default: [`Interruption::Retry`].
+    /// Sets the operator's decision on an interrupted step of a workflow. Default:
+    /// [`Interruption::Retry`].
     pub fn interrupted(mut self, decide: impl Fn(&StepPath) -> Interruption + Send + Sync + 'static) -> Self {
         self.world.decide = Arc::new(decide);
         self
     }
 
-    /// Lets a run in which a step was interrupted end otherwise than without a crash: a branch of a fallback that may
-    /// not be repeated, a node whose failure is skipped, a model that sees an interrupted tool. Default: it may not.
+    /// Allows a run with an interrupted step to end differently than without a crash. Examples: a
+    /// fallback branch that must not be repeated, a node whose failure is skipped, a model that
+    /// sees an interrupted tool. Default: not allowed.
     pub fn may_differ_when_interrupted(mut self) -> Self {
         self.may_differ = true;
         self
     }
 
-    /// The run fails, and must fail in the same way after each crash. Default: it completes.
+    /// Expects the run to fail, with the same error after each crash. Default: it must complete.
     pub fn fails(mut self) -> Self {
         self.fails = true;
         self
     }
 
-    /// The run of a workflow undoes what it had done when it fails, as
-    /// [`StartRun::compensate`](agentflow::runtime::StartRun::compensate) says; a request of an agent says so itself.
+    /// Compensates completed steps when the workflow fails, as
+    /// [`StartRun::compensate`](agentflow::runtime::StartRun::compensate) does. For an agent, set
+    /// this on its request.
     ///
     /// # Panics
-    /// Of an agent.
+    /// If the test is of an agent.
     #[track_caller]
     pub fn compensating(mut self) -> Self {
         self.subject.compensate();
         self
     }
 
-    /// Crashes also the run that was resumed, at each of its writes: the square of the runs.
+    /// Crashes each resumed run again at each of its writes. The number of runs grows with the
+    /// square of the number of writes.
     pub fn twice(mut self) -> Self {
         self.twice = true;
         self
     }
 
-    /// How long nothing may be recorded before the run counts as hanging, by tokio's time: longer than the longest step
-    /// or pause. Default: one hour, which costs nothing under the paused clock. A question with a time-out has that on
-    /// top.
+    /// Sets the time without a recorded event after which a run counts as hanging, in tokio's time.
+    /// It must be longer than the longest step or pause. Default: one hour, which takes no real
+    /// time with a paused clock. The time-out of an open question is added.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.world.patience = patience;
         self
     }
 
-    /// Makes all the runs. Dropping the future ends the one that is running.
+    /// Executes all runs.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the current run and executes no further ones.
     ///
     /// # Panics
-    /// At the first breach, with what was wrong and the journal.
+    /// At the first violation, with a description and the journal.
     pub async fn run(self) -> CrashReport {
         let undisturbed = self.lives(&[]).await;
         let mut report = CrashReport {
@@ -245,13 +267,15 @@ impl CrashTest {
             let once = self.lives(&[cut]).await;
             asked.extend(once.questions());
             self.judge(&mut report, &[cut], &once, &expected);
-            // A crash at the last write may leave nothing to resume.
+            // A crash at the last write may leave a run that has ended, which has nothing to
+            // resume.
             for second in cuts(if self.twice && once.crashes > 0 { once.writes } else { 0 }) {
                 let twice = self.lives(&[cut, second]).await;
                 asked.extend(twice.questions());
                 self.judge(&mut report, &[cut, second], &twice, &expected);
             }
         }
+        // An answer that is used in no run is probably a misspelt path.
         let given = self.world.answers.keys().chain(&self.world.unanswered);
         let never: Vec<String> = given.filter(|node| !asked.contains(*node)).map(|node| format!("`{node}`")).collect();
         if !never.is_empty() {
@@ -262,7 +286,8 @@ impl CrashTest {
         report
     }
 
-    /// One run with crashes at these places, each in a life of its own, and then to its end.
+    /// Executes one run with a simulated process for each crash, and a last process that runs to
+    /// the end.
     async fn lives(&self, cuts: &[Cut]) -> Run {
         let (kept, run) = (MemoryStore::new(), RunId::new("run-1"));
         let clock = TestClock::new();
@@ -291,7 +316,7 @@ impl CrashTest {
         let events = read(&kept, &run).await;
         let mut verdict = verify(&events);
         if let Some(problem) = problem {
-            // Whatever else is wrong follows from this.
+            // Other problems are consequences of this one.
             verdict.problems = vec![problem];
         }
         if let Some(effects) = &self.effects {
@@ -300,7 +325,7 @@ impl CrashTest {
         Run { writes, crashes, anew, lengths, events, verdict }
     }
 
-    /// Takes a run into the report.
+    /// Adds a run to the report and panics if it violates a rule.
     fn judge(&self, report: &mut CrashReport, cuts: &[Cut], run: &Run, expected: &Outcome) {
         report.runs += 1;
         report.crashes += run.crashes;
@@ -315,6 +340,7 @@ impl CrashTest {
                 (_, false) => problems.push(format!("{outcome}; if it is to fail, say so with `fails()`")),
             }
         }
+        // A different outcome is allowed only after an interruption.
         if problems.is_empty() && outcome != expected {
             match outcome {
                 Outcome::Cancelled(_) if run.verdict.interrupted => report.cancelled += 1,
@@ -341,20 +367,20 @@ impl fmt::Debug for CrashTest {
     }
 }
 
-/// A run through its lives.
+/// The result of one run with all its simulated processes.
 struct Run {
-    /// The writes of the last life.
+    /// Number of writes of the last process.
     writes: usize,
     crashes: usize,
     anew: usize,
-    /// How long the journal was after each crash.
+    /// Length of the journal after each crash.
     lengths: Vec<usize>,
     events: Vec<Event>,
     verdict: Verdict,
 }
 
 impl Run {
-    /// The paths of the nodes that asked a person.
+    /// Returns the paths of the nodes that asked a person.
     fn questions(&self) -> impl Iterator<Item = String> + '_ {
         let asks = |event: &&Event| matches!(event.kind, EventKind::ApprovalRequested(_));
         self.events.iter().filter(asks).map(|event| event.path.to_string())
@@ -372,12 +398,12 @@ impl Run {
     }
 }
 
-/// Every place to crash at.
+/// Returns every position for a crash.
 fn cuts(writes: usize) -> impl Iterator<Item = Cut> {
     (1..=writes).flat_map(|write| [Side::Before, Side::After].map(|side| Cut { write, side }))
 }
 
-/// The journal of a run that may not be there.
+/// Reads the journal of a run; it is empty if the run was not created.
 async fn read(kept: &MemoryStore, run: &RunId) -> Vec<Event> {
     kept.read(run, 0, usize::MAX).await.unwrap_or_default()
 }

@@ -1,11 +1,12 @@
-//! `CrashReport`: how many crashes a test made, and for each step how often it began and why it began again.
+//! Defines `CrashReport`: the number of crashes, and for each step how often it started and why it
+//! started again.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::verify::{Again, Verdict};
 
-/// What a [`CrashTest`](crate::CrashTest) saw. With `{}` it is a table to read.
+/// The results of a [`CrashTest`](crate::CrashTest). `{}` prints a readable table.
 #[derive(Clone, Debug)]
 pub struct CrashReport {
     pub(super) subject: String,
@@ -18,7 +19,7 @@ pub struct CrashReport {
     pub(super) steps: BTreeMap<String, StepReport>,
 }
 
-/// What a [`CrashTest`](crate::CrashTest) saw of one step, over all runs.
+/// The results of a [`CrashTest`](crate::CrashTest) for one step, over all runs.
 #[derive(Clone, Debug, Default)]
 pub struct StepReport {
     most: usize,
@@ -27,47 +28,51 @@ pub struct StepReport {
 }
 
 impl CrashReport {
-    /// How many writes the run makes when nothing stops it.
+    /// Returns the number of writes of a run without crashes.
     pub fn writes(&self) -> usize {
         self.writes
     }
 
-    /// How many runs were made: the undisturbed one, and one for each place to crash at.
+    /// Returns the number of runs: one without a crash, and one for each position (or pair of
+    /// positions) of a crash.
     pub fn runs(&self) -> usize {
         self.runs
     }
 
-    /// How many crashes there were.
+    /// Returns the number of crashes.
     pub fn crashes(&self) -> usize {
         self.crashes
     }
 
-    /// How many of them left nothing behind, so that the run was started anew.
+    /// Returns the number of crashes after which the store was empty, so that the run was started
+    /// again.
     pub fn started_anew(&self) -> usize {
         self.anew
     }
 
-    /// How many runs ended as cancelled because the operator said so.
+    /// Returns the number of runs that were cancelled by the operator's decision.
     pub fn cancelled(&self) -> usize {
         self.cancelled
     }
 
-    /// How many runs ended otherwise after an interruption, where the test allows that.
+    /// Returns the number of runs that ended differently after an interruption, if the test allows
+    /// this.
     pub fn ended_otherwise(&self) -> usize {
         self.differing
     }
 
-    /// What is known of a step, by its path.
+    /// Returns the results for a step, by its path.
     pub fn step(&self, path: &str) -> Option<&StepReport> {
         self.steps.get(path)
     }
 
-    /// All steps, by their paths.
+    /// Returns the results for all steps, by path.
     pub fn steps(&self) -> impl Iterator<Item = (&str, &StepReport)> {
         self.steps.iter().map(|(path, step)| (path.as_str(), step))
     }
 
-    /// How many times steps were interrupted: began, may not be repeated, and have no outcome on record.
+    /// Returns the number of interruptions: a step started, must not be repeated, and had no
+    /// recorded outcome.
     pub fn interrupted(&self) -> usize {
         self.steps.values().map(|step| step.interrupted).sum()
     }
@@ -83,17 +88,17 @@ impl CrashReport {
 }
 
 impl StepReport {
-    /// The most times that the step began in one run, its crashes included.
+    /// Returns the maximum number of starts of the step in one run, including all its crashes.
     pub fn began(&self) -> usize {
         self.most
     }
 
-    /// How many times, over all runs, the step began again for a reason.
+    /// Returns how often, over all runs, the step started again for this reason.
     pub fn again(&self, why: Again) -> usize {
         self.again.get(&why).copied().unwrap_or(0)
     }
 
-    /// How many times, over all runs, it was interrupted.
+    /// Returns how often, over all runs, the step was interrupted.
     pub fn interrupted(&self) -> usize {
         self.interrupted
     }

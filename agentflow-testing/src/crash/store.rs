@@ -1,6 +1,6 @@
-//! A store that stops at a chosen write, as a process does that ends there.
+//! A store that stops at a chosen write, like a process that ends there.
 //!
-//! It keeps nothing itself: the records are in the `MemoryStore` below it, which outlives it.
+//! The data is in a `MemoryStore`, which survives the simulated process.
 
 use std::fmt;
 use std::future::pending;
@@ -11,16 +11,17 @@ use agentflow::store::{Append, Epoch, MemoryStore, MessageId, Snapshot, Store, S
 use agentflow::{Event, RunId, async_trait};
 use tokio::sync::watch;
 
-/// On which side of a write the process ends.
+/// The side of a write on which the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// The write is not kept.
+    /// The write is not stored.
     Before,
-    /// The write is kept, and nobody hears of it.
+    /// The write is stored, but the process never receives the result.
     After,
 }
 
-/// A crash: at which write of a life, counted from 1, and on which side of it.
+/// A position for a crash: the number of a write in the process, counted from 1, and the side of
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) write: usize,
@@ -36,7 +37,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// The store as one process sees it.
+/// The store as one simulated process sees it.
 #[derive(Clone)]
 pub(super) struct CrashStore {
     kept: MemoryStore,
@@ -50,25 +51,27 @@ struct Process {
 }
 
 impl CrashStore {
-    /// A process over what is kept, that ends at a cut if there is one.
+    /// Creates the store of a process that ends at `cut`, if it has a value.
     pub(super) fn new(kept: &MemoryStore, cut: Option<Cut>) -> Self {
         let process = Process { writes: AtomicUsize::new(0), cut, dead: watch::Sender::new(false) };
         Self { kept: kept.clone(), process: Arc::new(process) }
     }
 
-    /// How many writes the process has begun.
+    /// Returns the number of writes that the process has started.
     pub(super) fn writes(&self) -> usize {
         self.process.writes.load(Ordering::SeqCst)
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the crash of the process.
     pub(super) async fn died(&self) {
-        // The sender lives as long as this store.
+        // Waiting cannot fail: the sender lives as long as this store.
         let _ = self.process.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// A write that counts as a place to crash.
+    /// Executes a write that counts as a position for a crash.
     async fn write<T: Send>(&self, write: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+        // A dead process waits forever instead of getting an error, because it could react to an
+        // error with other writes.
         if self.is_dead() {
             return pending().await;
         }
@@ -85,7 +88,7 @@ impl CrashStore {
         }
     }
 
-    /// Anything else that changes what is kept.
+    /// Executes another modification. It is not a position for a crash.
     async fn other<T: Send>(&self, act: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
         if self.is_dead() { pending().await } else { act.await }
     }
@@ -101,14 +104,15 @@ impl fmt::Debug for CrashStore {
     }
 }
 
-// A process that has ended changes nothing any more. It may read: what it does next would have to be written first.
+// A dead process changes nothing. It may still read: any further action would have to be written
+// first.
 #[async_trait]
 impl agentflow::store::StoreLayer for CrashStore {
     fn inner(&self) -> &dyn Store {
         &self.kept
     }
 
-    /// Each life is a process of its own.
+    /// Returns no identity, because each simulated process counts as a separate process.
     fn identity(&self) -> Option<String> {
         None
     }

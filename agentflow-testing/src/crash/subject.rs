@@ -1,4 +1,4 @@
-//! The subject of a crash test, a workflow or an agent, behind one trait that starts and resumes it.
+//! The subject of a crash test, a workflow or an agent, behind a trait that starts and resumes it.
 
 use agentflow::agent::RunRequest;
 use agentflow::run::Events;
@@ -7,27 +7,28 @@ use agentflow::workflow::{Inputs, IntoInputs};
 use agentflow::{Agent, Error, Result, RunHandle, RunId, Runtime, Workflow};
 use futures_util::future::BoxFuture;
 
-/// Something that can be run, stopped, and resumed.
+/// A workflow or an agent that can be started and resumed.
 pub(super) trait Subject: Send + Sync {
     fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
     fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
-    /// Undoes what it had done when it fails.
+    /// Enables compensation for a failed run.
     fn compensate(&mut self);
 
-    /// What a report calls it.
+    /// Returns the name for reports.
     fn name(&self) -> String;
 }
 
-/// A run that continues.
+/// A run that is being executed.
 pub(super) trait Alive: Send {
     fn events(&self) -> Events;
 
-    /// Its process ends here.
+    /// Drops the run, as the end of its process does.
     fn abandon(self: Box<Self>);
 
-    /// Waits for its end. An error is one of the machinery: that the run failed is in its journal.
+    /// Waits for the end of the run. An error is an infrastructure failure; a failure of the run
+    /// itself is in its journal.
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
 }
 
@@ -85,7 +86,7 @@ where
     }
 }
 
-/// Inputs that are inputs already.
+/// Inputs that need no conversion.
 struct Given<In>(In);
 
 impl<In> IntoInputs<In> for Given<In> {

@@ -1,6 +1,6 @@
-//! Checks the journal of a run with crashes: nothing was done twice that may not be repeated.
+//! Checks the journal of a run with crashes: a step that must not be repeated did not run twice.
 //!
-//! It reads the journal alone and knows no workflow.
+//! It depends only on the journal and not on the workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use agentflow::tool::Effects;
 
 use crate::check::check_events;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Completed(String),
@@ -32,15 +32,15 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why a step began again.
+/// The reason why a step started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Again {
-    /// A crash interrupted it, and it may be repeated.
+    /// A crash interrupted the step, and it may be repeated.
     Interrupted,
-    /// An attempt at it had failed and is on record.
+    /// A recorded attempt had failed.
     Retried,
-    /// An operator said so, and that is on record.
+    /// An operator decided to run it again, which is recorded.
     Operator,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Again {
     }
 }
 
-/// What a step did in one run.
+/// Counts of one step in one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Began {
     pub(super) times: usize,
@@ -62,11 +62,11 @@ pub(super) struct Began {
     pub(super) interrupted: usize,
 }
 
-/// What a journal says.
+/// The result of checking a journal.
 pub(super) struct Verdict {
     pub(super) outcome: Outcome,
     pub(super) steps: BTreeMap<String, Began>,
-    /// Nodes that were interrupted, and tool calls.
+    /// `true` if a node or a tool call was interrupted.
     pub(super) interrupted: bool,
     pub(super) problems: Vec<String>,
 }
@@ -79,7 +79,7 @@ enum Last<'e> {
     Ended { name: &'e str, at: usize },
 }
 
-/// Reads a journal.
+/// Checks a journal.
 pub(super) fn verify(events: &[Event]) -> Verdict {
     let mut problems = match check_events(events) {
         Ok(()) => Vec::new(),
@@ -88,7 +88,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
     let mut steps: BTreeMap<String, Began> = BTreeMap::new();
     let mut last: BTreeMap<(String, &str), Last> = BTreeMap::new();
     let mut reset = None;
-    // When a node last had another attempt.
+    // Index of the last retry or reset of each node.
     let mut retried: BTreeMap<String, usize> = BTreeMap::new();
     let mut outcome = Outcome::Open;
     let mut interrupted = BTreeSet::new();
@@ -100,6 +100,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
             EventKind::RunCompleted(completed) => outcome = Outcome::Completed(output_of(completed)),
             EventKind::RunFailed { error } => outcome = Outcome::Failed(format!("{}: {}", error.kind, error.message)),
             EventKind::RunCancelled { reason, .. } => outcome = Outcome::Cancelled(reason.to_string()),
+            // A retry has reopened a run that had ended.
             EventKind::RunResumed { recovered: false, .. } => outcome = Outcome::Open,
             EventKind::NodeReset { .. } => {
                 reset = Some(at);
@@ -121,7 +122,8 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                     steps.entry(path.clone()).or_default().interrupted += 1;
                     interrupted.insert(path);
                 }
-                // It was stopped, and whoever continues what it is in may call it again.
+                // The call was stopped. The agent or workflow that contains it may call it again
+                // when it is resumed.
                 let stopped = matches!(result.status, ToolStatus::Interrupted | ToolStatus::Cancelled)
                     && matches!(last.get(&key), Some(Last::Started { repeatable: true }));
                 if !stopped {
@@ -130,7 +132,8 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
             }
             _ if what == "started" && subject != "run" => {
                 let began = steps.entry(path.clone()).or_default();
-                // An agent or a workflow that is a node has the node's path, and the node counts.
+                // An agent or a workflow that is a node has the path of the node. Only the node
+                // counts.
                 let counts = !matches!(subject, "agent" | "workflow");
                 began.times += usize::from(counts);
                 let before = last.insert(key, Last::Started { repeatable: is_repeatable(&event.kind) });
@@ -151,7 +154,8 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                         problems.push(format!("`{path}` had failed for good and began again (event {})", event.seq));
                         continue;
                     }
-                    // A further attempt at the step continues what failed in it.
+                    // A new attempt at a node continues a nested agent or workflow that failed in
+                    // the previous attempt.
                     Some(Last::Ended { name: "workflow.failed" | "agent.failed", at })
                         if retried.iter().any(|(node, retried)| *retried > at && is_within(&path, node)) =>
                     {
@@ -175,12 +179,12 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
     Verdict { outcome, steps, interrupted: !interrupted.is_empty(), problems }
 }
 
-/// Whether a path is a node's, that of one of its items, or below either.
+/// Returns `true` if a path is the path of a node, of one of its items, or below either.
 fn is_within(path: &str, node: &str) -> bool {
     path.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
 }
 
-/// What an end says, as text: the output of a workflow, the last message of an agent.
+/// Returns the output of a workflow or the last message of an agent as text.
 fn output_of(completed: &RunCompleted) -> String {
     match (completed.workflow(), completed.agent()) {
         (Some(workflow), _) => workflow.output.to_string(),

@@ -1,4 +1,4 @@
-//! `FakeReply`: an answer of a fake provider, and its form in each wire format.
+//! Defines `FakeReply`, an answer of a fake provider, and its encoding in each wire format.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use super::ProviderFormat;
 #[must_use = "a reply does nothing until a provider sends it"]
 pub struct FakeReply {
     text: String,
-    /// Names and arguments.
+    /// Tool calls with names and arguments.
     calls: Vec<FakeCall>,
 }
 
@@ -34,7 +34,7 @@ impl FakeReply {
         Self { text: text.into(), calls: Vec::new() }
     }
 
-    /// Creates a reply with a call of a tool, which need not exist.
+    /// Creates a reply with a tool call. The tool need not exist.
     ///
     /// # Panics
     /// If the arguments have no JSON form.
@@ -42,7 +42,8 @@ impl FakeReply {
         Self::default().and_call(tool, arguments)
     }
 
-    /// Adds a call of a tool. In formats that send arguments as a text, a string is sent unchanged, so it may be invalid JSON.
+    /// Adds a tool call. Formats that encode arguments as a string send a string value unchanged,
+    /// so it may be invalid JSON.
     ///
     /// # Panics
     /// If the arguments have no JSON form.
@@ -137,7 +138,9 @@ impl FakeReply {
             ProviderFormat::Anthropic => self.anthropic_events(&whole),
             ProviderFormat::Gemini => vec![whole],
         };
+        // Only Chat Completions ends its stream with this marker.
         let end = if format == ProviderFormat::OpenAiChat { "data: [DONE]\n\n" } else { "" };
+        // Responses and Anthropic name their events. The other formats send only data.
         let named = |event: &Value| match event["type"].as_str() {
             Some(name) => format!("event: {name}\ndata: {event}\n\n"),
             None => format!("data: {event}\n\n"),
@@ -147,6 +150,7 @@ impl FakeReply {
 
     fn anthropic_events(&self, whole: &Value) -> Vec<Value> {
         let mut head = whole.clone();
+        // The first event is the message without its content.
         (head["content"], head["stop_reason"]) = (json!([]), Value::Null);
         let mut events = vec![json!({"type": "message_start", "message": head})];
         for (at, block) in whole["content"].as_array().into_iter().flatten().enumerate() {
@@ -157,6 +161,7 @@ impl FakeReply {
                     json!({"type": "text_delta", "text": block["text"]})
                 }
                 _ => {
+                    // The arguments follow as JSON text in a delta.
                     start["input"] = json!({});
                     json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
                 }

@@ -1,7 +1,9 @@
-//! `FakeProvider`: a model provider's server on loopback, which refuses requests that real providers refuse.
+//! A model provider's server on loopback, which refuses requests that real providers refuse.
 //!
-//! A scripted model replaces the adapter too, so its tests do not check the requests that a provider receives. This server
-//! replaces only the provider.
+//! [`ScriptedModel`](crate::ScriptedModel) replaces the provider's adapter too, so tests with it do
+//! not check the requests that a provider receives. [`FakeProvider`] replaces only the provider: it
+//! accepts connections, lets `seen_request` parse and `request_rules` check each request, and
+//! answers with the next [`FakeReply`] in its [`ProviderFormat`].
 
 mod fake_reply;
 mod request_rules;
@@ -37,14 +39,16 @@ pub enum ProviderFormat {
     Gemini,
 }
 
-/// A server of a wire format on loopback. It sends its replies in order and repeats the last one.
+/// A server for one wire format on loopback. It sends its replies in order and repeats the last
+/// one.
 ///
-/// It is strict: it responds to a request that a real provider would refuse with status 400 and an error in the provider's form,
-/// and uses no reply. It refuses tool names with characters other than letters, digits, `_` and `-`, arguments that are not a
-/// JSON object, calls without a result or with two, results without a call, messages without content, a wrong order of roles,
-/// schemas with unsupported keywords, and for Gemini results with the key `$ref`.
+/// It is strict: if a real provider would refuse a request, it responds with status 400 and an
+/// error in the provider's format, and uses no reply. It refuses tool names with characters other
+/// than letters, digits, `_` and `-`, arguments that are not a JSON object, calls without a result
+/// or with two, results without a call, messages without content, a wrong order of roles, schemas
+/// with unsupported keywords, and for Gemini results with the key `$ref`.
 ///
-/// It answers as a stream if the request asks for one. The server ends when this is dropped.
+/// It streams the answer if the request asks for a stream. Dropping the value stops the server.
 ///
 /// ```
 /// use agentflow::model::openai_chat::OpenAiChat;
@@ -72,7 +76,7 @@ struct State {
     is_strict: bool,
     replies: Vec<FakeReply>,
     requests: Vec<Value>,
-    /// The number of replies that were given.
+    /// The number of replies that were sent.
     given: usize,
     refusals: Vec<String>,
     is_closed: bool,
@@ -109,7 +113,7 @@ impl FakeProvider {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // A client may close the connection at any time.
+                // Errors are ignored, because a client may close the connection at any time.
                 thread::spawn(move || drop(serve(stream, &shared)));
             }
         });
@@ -123,7 +127,7 @@ impl FakeProvider {
         self
     }
 
-    /// Returns the base URL for the builder of a model, such as `OpenAiChat::builder(..).base_url(..)`.
+    /// Returns the base URL for a model's builder, such as `OpenAiChat::builder(..).base_url(..)`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
@@ -142,7 +146,7 @@ impl FakeProvider {
 impl Drop for FakeProvider {
     fn drop(&mut self) {
         locked(&self.state).is_closed = true;
-        // Wakes the listener, which then sees that it is closed.
+        // Connects once to wake the listener, which then sees the flag and stops.
         if let Some(address) = self.base_url.strip_prefix("http://").and_then(|url| url.strip_suffix("/v1")) {
             drop(TcpStream::connect(address));
         }
@@ -164,7 +168,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
     )
 }
 
-/// The path and the body of a request.
+/// Reads the path and the body of a request.
 fn read_request(stream: &TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -215,7 +219,7 @@ impl State {
 }
 
 impl ProviderFormat {
-    /// The body of a refusal, as the provider writes it.
+    /// Returns the body of a refusal in the provider's format.
     fn error(self, fault: &RequestFault) -> Value {
         let RequestFault { at, message } = fault;
         match self {

@@ -1,5 +1,5 @@
-//! Rules of real providers for requests. The strictest server of each wire format decides; a request that all servers accept is
-//! never refused.
+//! Checks requests by the rules of real providers. For each wire format, the strictest known server
+//! decides. A request that all servers accept is never refused.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::seen_request::{SeenCall, SeenResult, SeenTurn, Speaker};
 /// The reason why a provider refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFault {
-    /// The place in the body.
+    /// Location in the request body.
     pub(super) at: String,
     pub(super) message: String,
 }
@@ -94,7 +94,7 @@ fn has_reference(value: &Value) -> bool {
     }
 }
 
-/// Checks the author of the first turn, and the order of turns before a call.
+/// Checks the author of the first turn, and the turns that precede a call.
 fn check_order(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     let needs_user = matches!(format, ProviderFormat::Anthropic | ProviderFormat::Gemini);
     let first = turns.iter().find(|turn| turn.speaker != Speaker::System);
@@ -120,6 +120,7 @@ fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     let (mut open, mut used): (Vec<&SeenCall>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
     for turn in turns {
         for result in &turn.results {
+            // Ids are optional in Gemini. Without them, calls and results are matched by name.
             let found = open.iter().position(|call| match call.id.is_empty() || result.id.is_empty() {
                 true => call.name == result.name,
                 false => call.id == result.id,
@@ -129,6 +130,7 @@ fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
                 None => return fault(&*result.at, format!("the result `{}` has no call before it", result.id)),
             }
         }
+        // Results must directly follow the turn with their calls.
         if turn.results.is_empty()
             && let Some(call) = open.first()
         {
@@ -152,7 +154,7 @@ fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     }
 }
 
-/// Keywords of JSON Schema that Gemini knows.
+/// JSON Schema keywords that Gemini supports.
 const OF_GEMINI: [&str; 22] = [
     "$anchor",
     "$defs",
@@ -178,7 +180,7 @@ const OF_GEMINI: [&str; 22] = [
     "nullable",
 ];
 
-/// Keywords that are invalid in OpenAI's strict schemas.
+/// Keywords that OpenAI's strict mode does not support.
 const NOT_STRICT: [&str; 8] =
     ["allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties"];
 
@@ -236,13 +238,13 @@ fn check_tool(at: &str, name: &Value, schema: &Value, strict: bool) -> Checked {
     if strict { check_strict(at, schema) } else { Ok(()) }
 }
 
-/// Checks a schema of OpenAI's strict mode.
+/// Checks a schema against OpenAI's strict mode.
 fn check_strict(at: &str, schema: &Value) -> Checked {
     check_keywords(at, schema, &|keyword| !NOT_STRICT.contains(&keyword))?;
     check_objects(at, schema)
 }
 
-/// Checks that each object of a schema is closed and requires all its properties.
+/// Checks that each object schema forbids additional properties and requires all its properties.
 fn check_objects(at: &str, schema: &Value) -> Checked {
     match schema {
         Value::Object(fields) => {
@@ -263,7 +265,7 @@ fn check_objects(at: &str, schema: &Value) -> Checked {
     }
 }
 
-/// Checks the keywords of a schema and of the schemas in it.
+/// Checks the keywords of a schema and of its nested schemas.
 fn check_keywords(at: &str, schema: &Value, known: &dyn Fn(&str) -> bool) -> Checked {
     let Value::Object(fields) = schema else { return Ok(()) };
     for (keyword, value) in fields {
@@ -271,7 +273,7 @@ fn check_keywords(at: &str, schema: &Value, known: &dyn Fn(&str) -> bool) -> Che
             return fault(at, format!("'{keyword}' is not supported in a schema"));
         }
         match (keyword.as_str(), value) {
-            // Their keys are names.
+            // The keys of these objects are names, not keywords.
             ("properties" | "$defs" | "definitions", Value::Object(named)) => {
                 named.values().try_for_each(|schema| check_keywords(at, schema, known))?;
             }

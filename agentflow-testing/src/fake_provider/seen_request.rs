@@ -1,6 +1,6 @@
-//! Reads a request of each wire format as turns with their authors, tool calls and results.
+//! Parses requests of each wire format into turns with their authors, tool calls and results.
 //!
-//! `request_rules.rs` checks them.
+//! `request_rules.rs` checks the turns.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use super::ProviderFormat;
 /// A turn of a conversation.
 pub(super) struct SeenTurn {
     pub(super) speaker: Speaker,
-    /// The place in the body, as the provider writes it.
+    /// Location in the request body, in the notation of the provider.
     pub(super) at: String,
-    /// `true` if the turn has no text, file, call, result or other part.
+    /// `true` if the turn has no content at all: no text, file, call, result or other part.
     pub(super) is_empty: bool,
     pub(super) calls: Vec<SeenCall>,
     pub(super) results: Vec<SeenResult>,
@@ -29,7 +29,7 @@ pub(super) enum Speaker {
 /// A call of a tool.
 pub(super) struct SeenCall {
     pub(super) at: String,
-    /// Empty in a format that needs no ids.
+    /// Id of the call. Empty in a format without required ids.
     pub(super) id: String,
     pub(super) name: String,
     /// The arguments, or `None` if they are a text that is not JSON.
@@ -53,7 +53,7 @@ fn items<'a>(value: &'a Value, at: &str) -> Vec<(String, &'a Value)> {
     items.iter().enumerate().map(|(number, item)| (format!("{at}[{number}]"), item)).collect()
 }
 
-/// Returns true if the content has no item and no visible character.
+/// Returns `true` if the content has no item and no visible character.
 fn is_empty(content: &Value) -> bool {
     match content {
         Value::String(text) => text.trim().is_empty(),
@@ -67,7 +67,7 @@ impl SeenTurn {
         Self { speaker, at, is_empty, calls: Vec::new(), results: Vec::new() }
     }
 
-    /// Reads the turns of a request.
+    /// Parses the turns of a request.
     pub(super) fn all(format: ProviderFormat, body: &Value) -> Vec<Self> {
         match format {
             ProviderFormat::OpenAiChat => {
@@ -92,11 +92,12 @@ fn of_chat(at: String, message: &Value) -> SeenTurn {
         Some("tool") => Speaker::Tool,
         _ => Speaker::User,
     };
-    // An empty text is valid in this format, and a missing one is not.
+    // This format allows an empty text, but not a missing one.
     let is_missing = message["content"].is_null() && message["refusal"].is_null();
     let mut turn = SeenTurn::new(speaker, at, is_missing);
     for (at, call) in items(&message["tool_calls"], &format!("{}.tool_calls", turn.at)) {
         let function = &call["function"];
+        // `?` is not JSON, so missing arguments are reported like malformed ones.
         let arguments = serde_json::from_str(function["arguments"].as_str().unwrap_or("?")).ok();
         turn.calls.push(SeenCall { at, id: text(&call["id"]), name: text(&function["name"]), arguments });
     }
@@ -108,7 +109,7 @@ fn of_chat(at: String, message: &Value) -> SeenTurn {
     turn
 }
 
-/// Reads turns from items. Consecutive items of one author are a turn.
+/// Parses turns from items. Consecutive items of one author form a turn.
 fn of_responses(input: &Value) -> Vec<SeenTurn> {
     let mut turns: Vec<SeenTurn> = Vec::new();
     if input.is_string() {
@@ -130,6 +131,7 @@ fn of_responses(input: &Value) -> Vec<SeenTurn> {
                 let arguments = serde_json::from_str(item["arguments"].as_str().unwrap_or("?")).ok();
                 turn.calls.push(SeenCall { at, id: text(&item["call_id"]), name: text(&item["name"]), arguments });
             }
+            // The input of a custom tool is free text, so there are no JSON arguments to check.
             Some("custom_tool_call") => {
                 let arguments = Some(Value::Object(serde_json::Map::new()));
                 turn.calls.push(SeenCall { at, id: text(&item["call_id"]), name: text(&item["name"]), arguments });

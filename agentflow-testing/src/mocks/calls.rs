@@ -1,5 +1,5 @@
-//! `Call` and `Calls`: the calls that a mock expects, what their arguments must be, and how each is answered. It decides
-//! what fits and calls nothing.
+//! Defines `Call` and `Calls`: the calls that a mock expects, their arguments and their answers. It
+//! matches calls and executes nothing.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,11 +14,12 @@ use serde_json::Value;
 use super::ready::{Ready, Way};
 use crate::expect::without_panic;
 
-/// One call that a mock expects, with its answer.
+/// An expected call of a mock, with its answer.
 ///
-/// Begin with what its arguments must be ([`any`](Self::any), [`with`](Self::with), [`containing`](Self::containing),
-/// [`matching`](Self::matching)), then say what it answers ([`returns`](Self::returns), [`fails`](Self::fails),
-/// [`computes`](Self::computes)); one that says nothing answers `null`, which is what a function without a value returns.
+/// Start with the expected arguments ([`any`](Self::any), [`with`](Self::with),
+/// [`containing`](Self::containing), [`matching`](Self::matching)), then set the answer
+/// ([`returns`](Self::returns), [`fails`](Self::fails), [`computes`](Self::computes)). The default
+/// answer is `null`, the value of a function that returns nothing.
 #[must_use = "a call is expected when a mock has it"]
 #[derive(Clone)]
 pub struct Call {
@@ -40,56 +41,56 @@ impl Call {
         Self { arguments, ready: Ready::new(Way::Value(Value::Null)), times: 1 }
     }
 
-    /// A call with whatever arguments.
+    /// Expects a call with any arguments.
     pub fn any() -> Self {
         Self::new(Arguments::Any)
     }
 
-    /// A call with exactly these arguments: a JSON object of all of them by their names.
+    /// Expects a call with exactly these arguments: a JSON object of all arguments by name.
     ///
     /// # Panics
-    /// When they have no JSON form.
+    /// If the arguments cannot be serialized to JSON.
     #[track_caller]
     pub fn with(arguments: impl Serialize) -> Self {
         Self::new(Arguments::Equal(json_of(&arguments)))
     }
 
-    /// A call with at least these arguments: each field that is given must be there with this value, also within objects;
-    /// lists must be equal.
+    /// Expects a call with at least these arguments. Each given field must have this value,
+    /// recursively in nested objects. Lists must be equal.
     ///
     /// # Panics
-    /// When they have no JSON form.
+    /// If the arguments cannot be serialized to JSON.
     #[track_caller]
     pub fn containing(arguments: impl Serialize) -> Self {
         Self::new(Arguments::Containing(json_of(&arguments)))
     }
 
-    /// A call with arguments of which a closure says that they are right; `what` says in failures what they should be. A
-    /// panic in the closure fails the test.
+    /// Expects a call with arguments for which a closure returns `true`. `what` describes the
+    /// expected arguments in failures. A panic in the closure fails the test.
     pub fn matching(what: impl Into<Arc<str>>, fits: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
         Self::new(Arguments::Matching(what.into(), Arc::new(fits)))
     }
 
-    /// It answers with a value.
+    /// Answers with a value.
     ///
     /// # Panics
-    /// When the value has no JSON form.
+    /// If the value cannot be serialized to JSON.
     #[track_caller]
     pub fn returns(mut self, value: impl Serialize) -> Self {
         self.ready.way = Way::Value(json_of(&value));
         self
     }
 
-    /// It fails with a text: as a tool's own error, as the failure of a workflow, as a failed model call of an agent.
+    /// Fails with a message: as a tool error, a failed workflow or a failed model call of an agent.
     pub fn fails(mut self, message: impl Into<String>) -> Self {
         self.ready.way = Way::Error(ToolError::new(message).into());
         self
     }
 
-    /// It fails with a value of the function's own error type, so that the step gets it as that.
+    /// Fails with a value of the function's own error type, so that the step receives this type.
     ///
     /// # Panics
-    /// When the error has no JSON form.
+    /// If the error cannot be serialized to JSON.
     #[track_caller]
     pub fn fails_with(mut self, error: impl Serialize + fmt::Display) -> Self {
         let value = match Encoded::new(&error) {
@@ -100,20 +101,21 @@ impl Call {
         self
     }
 
-    /// It answers with what a closure makes of the arguments. A panic in it, such as that of `assert_eq!`, fails the test.
+    /// Computes the answer from the arguments. A panic in the closure, such as a failed
+    /// `assert_eq!`, fails the test.
     pub fn computes(mut self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         self.ready.way = Way::Computed(Arc::new(answer));
         self
     }
 
-    /// It answers after this time, by tokio's clock: in a test whose time is paused that takes none. The time-out of what
-    /// is replaced holds.
+    /// Delays the answer, in tokio's time. With paused time, the delay takes no real time.
+    /// Time-outs of the replaced callee apply.
     pub fn after(mut self, delay: Duration) -> Self {
         self.ready.delay = delay;
         self
     }
 
-    /// It is made so many times.
+    /// Expects the call this number of times. Default: once.
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
@@ -138,7 +140,7 @@ pub(super) fn json_of(value: &impl Serialize) -> Value {
     }
 }
 
-/// Whether an object has all of another one.
+/// Returns `true` if `whole` contains all of `part`, recursively for objects.
 pub(super) fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -148,7 +150,7 @@ pub(super) fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// As a failure says it: `with {..}`.
+/// Describes the call in failures: `with {..}`.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.arguments {
@@ -166,7 +168,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// The calls that a mock expects: a list of [`Call`]s in their order, and what else there is.
+/// The expected calls of a mock: a list of [`Call`]s in order, or one of the other forms.
 #[derive(Clone, Debug)]
 pub struct Calls {
     expected: VecDeque<Call>,
@@ -178,33 +180,36 @@ pub struct Calls {
 enum Order {
     Given,
     Any,
-    /// For every call, however many are made; none is required.
+    /// Any number of calls, including none.
     Endless,
 }
 
 impl Calls {
     fn new(calls: impl IntoIterator<Item = Call>, order: Order) -> Self {
+        // `times(n)` becomes n expected calls, so that matching only handles single calls.
         let one = |call: Call| std::iter::repeat_n(Call { times: 1, ..call.clone() }, call.times);
         let expected = calls.into_iter().flat_map(one).collect();
         Self { expected, order, made: 0 }
     }
 
-    /// These calls in any order, for calls that are made at the same time: each is made once, by the first call that fits.
+    /// Expects these calls in any order, for concurrent calls. A call is matched with the first
+    /// expected call that fits, and each expected call is used once.
     pub fn any_order(calls: impl IntoIterator<Item = Call>) -> Self {
         Self::new(calls, Order::Any)
     }
 
-    /// Any number of calls, also zero, each answered by the first of these that fits.
+    /// Answers any number of calls, including none. Each is answered by the first of these that
+    /// fits.
     pub fn endless(calls: impl IntoIterator<Item = Call>) -> Self {
         Self::new(calls, Order::Endless)
     }
 
-    /// No call at all.
+    /// Expects no call.
     pub fn never() -> Self {
         Self::new([], Order::Given)
     }
 
-    /// The answer of the next call.
+    /// Returns the answer of the next call.
     pub(super) fn next(&mut self, arguments: &Value) -> Result<Ready, String> {
         let at = match (self.order, self.expected.front()) {
             (_, None) => {
@@ -223,13 +228,14 @@ impl Calls {
         };
         self.made += 1;
         let call = match self.order {
+            // An endless call is never used up.
             Order::Endless => self.expected.get(at).cloned(),
             Order::Given | Order::Any => self.expected.remove(at),
         };
         call.map(|call| call.ready).ok_or_else(|| "no call was expected".to_owned())
     }
 
-    /// What was expected and never called.
+    /// Returns the expected calls that were never made.
     pub(super) fn left(&self) -> impl Iterator<Item = &Call> {
         self.expected.iter().filter(|_| self.order != Order::Endless)
     }

@@ -1,7 +1,12 @@
-//! `Mocks`: answers in the place of tools, agents, workflows and persons, by their names, and keeps every call that was
-//! not as expected.
+//! Mocks replace tools, agents, workflows and persons by name, check their calls and collect
+//! mismatches.
 //!
-//! It replaces these and nothing else: the real scheduler, the real policies and everything around a replaced call run.
+//! [`Mocks`] contains the expected calls and implements the runtime's `Replacement` trait. `calls`
+//! matches calls of tools, agents and workflows with [`Call`], `questions` matches questions to
+//! persons with [`ExpectedQuestion`], and `ready` produces the answers.
+//!
+//! Only the named callees are replaced: the scheduler, the policies and everything around a
+//! replaced call are real.
 
 mod calls;
 mod questions;
@@ -26,23 +31,24 @@ use self::ready::Ready;
 use crate::run_error::panic_when_dropped;
 use crate::time::test_runtime;
 
-/// Mocks of tools, agents, workflows and persons by their names, for all runs of a runtime.
+/// Mocks of tools, agents, workflows and persons by name, for all runs of a runtime.
 ///
-/// Each has a list of expected [`Call`]s, in their order. A mock answers wherever the real thing would have been called:
-/// by an agent, in a step of a workflow, in a function that a step calls, in a workflow that is a tool of an agent. All
-/// else is real: scopes, approvals, time-outs, retries, the journal.
+/// Each mock has a list of expected [`Call`]s in order. It answers every call of the named callee:
+/// by an agent, in a workflow step, in a function that a step calls, or in a workflow that is a
+/// tool of an agent. Scopes, approvals, time-outs, retries and the journal are real.
 ///
-/// What fails the test:
-/// - a call that is not expected, or with other arguments;
-/// - a call that is expected and was never made;
-/// - a question to a person that nobody expects, when persons are mocked.
+/// A test fails on:
+/// - a call that is not expected or has other arguments;
+/// - an expected call that was never made;
+/// - an unexpected question to a person, if persons are mocked.
 ///
-/// The first also fails the call in the run, and the third cancels the run. All are remembered: [`finish`](Self::finish)
-/// panics with every one, and so does dropping the last clone. The last clone should be dropped on the test's own
-/// thread, or `finish` be called.
+/// The first also fails the call in the run, and the third cancels the run. All are recorded:
+/// [`finish`](Self::finish) panics with all of them, and so does dropping the last clone. Drop the
+/// last clone on the thread of the test or call `finish`.
 ///
-/// A step that calls a function which returns its error in a type of its own gets an error made with [`Call::fails_with`];
-/// with [`Call::fails`], or where the type can be made of an [`agentflow::Error`], a text is enough.
+/// If a step calls a function with its own error type, use [`Call::fails_with`] to return an error
+/// of this type. A text with [`Call::fails`] is enough if the type implements
+/// `From<agentflow::Error>`.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -91,48 +97,50 @@ struct State {
 }
 
 impl Mocks {
-    /// Mocks of nothing.
+    /// Creates an empty set of mocks.
     pub fn new() -> Self {
         watch_errors();
         Self(Arc::new(Shared(Mutex::default())))
     }
 
-    /// Replaces the tool of a name. `calls` is a list of [`Call`]s in their order, or other [`Calls`].
+    /// Replaces the tool with this name. `calls` is a list of [`Call`]s in order, or another form
+    /// of [`Calls`].
     ///
     /// # Panics
-    /// When there is a mock of this tool already.
+    /// If this tool already has a mock.
     #[track_caller]
     pub fn tool(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
         self.with(ReplacedKind::Tool, name.into(), calls.into())
     }
 
-    /// Replaces the model of the agent of a name, so that the agent answers with what the mock gives: the text of a
-    /// `String`, or the JSON of its output type. The arguments that a [`Call`] looks at are
-    /// `{"instructions": "..", "message": ".."}`.
+    /// Replaces the model of the agent with this name. The mock's value is the answer of the model:
+    /// a string is its text, other values are the JSON of the agent's output type. A [`Call`] sees
+    /// the arguments `{"instructions": "..", "message": ".."}`.
     ///
-    /// The agent is the real one: an answer that does not fit its output type goes back to the mock, as it does to a
-    /// model. For an agent that calls its tools give a [`ScriptedModel`](crate::ScriptedModel), by
-    /// [`RuntimeBuilder::agent_model`].
+    /// The agent itself is real: an answer that does not match its output type is sent back to the
+    /// mock, as it would be to a model. If the agent should call its tools, use a
+    /// [`ScriptedModel`](crate::ScriptedModel) with [`RuntimeBuilder::agent_model`].
     ///
     /// # Panics
-    /// When there is a mock of this agent already.
+    /// If this agent already has a mock.
     #[track_caller]
     pub fn agent(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
         self.with(ReplacedKind::Agent, name.into(), calls.into())
     }
 
-    /// Replaces the workflow of a name where it is a step, a tool or what a node of a graph refers to. The arguments that
-    /// a [`Call`] looks at are its inputs by their names. The workflow that a test starts itself is the real one.
+    /// Replaces the workflow with this name where it is a step, a tool or the target of a graph
+    /// node. A [`Call`] sees the inputs by name as its arguments. A workflow that the test starts
+    /// directly is not replaced.
     ///
     /// # Panics
-    /// When there is a mock of this workflow already.
+    /// If this workflow already has a mock.
     #[track_caller]
     pub fn workflow(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
         self.with(ReplacedKind::Workflow, name.into(), calls.into())
     }
 
-    /// Answers the questions that runs ask persons, each by its [`ExpectedQuestion`]. A question that none of them expects
-    /// cancels its run.
+    /// Answers questions of runs to persons, each with its [`ExpectedQuestion`]. A question that
+    /// matches none of them cancels its run.
     pub fn person(self, questions: impl IntoIterator<Item = ExpectedQuestion>) -> Self {
         self.0.state().questions.get_or_insert_default().extend(questions);
         self
@@ -142,27 +150,27 @@ impl Mocks {
     fn with(self, kind: ReplacedKind, name: Arc<str>, calls: Calls) -> Self {
         let before = self.0.state().callees.insert((kind, Arc::clone(&name)), calls);
         if before.is_some() {
-            // The mistake is reported here, and nothing else of it later.
+            // The panic reports this mistake, so dropping the mocks must not panic again.
             self.0.state().finished = true;
             panic!("the {kind} `{name}` has two mocks; give one all its calls");
         }
         self
     }
 
-    /// A [`test_runtime`] with these mocks, to be described further and built.
+    /// Creates a builder from [`test_runtime`] with these mocks.
     pub fn runtime(&self) -> RuntimeBuilder {
         test_runtime().replace(self.clone())
     }
 
-    /// What was not as expected so far. Calls that are still to come are not among it.
+    /// Returns the mismatches so far. Calls that have not been made yet are not included.
     pub fn failures(&self) -> Vec<String> {
         self.0.state().failures.clone()
     }
 
-    /// Ends the test: all calls and questions must have been as expected, and none may be left.
+    /// Ends the test: checks that all calls and questions matched and that none is left.
     ///
     /// # Panics
-    /// When it was not so, with all that was not.
+    /// If there is a mismatch or an expected call is left, with all of them.
     #[track_caller]
     #[doc(alias = "verify")]
     pub fn finish(&self) {
@@ -190,7 +198,7 @@ impl Shared {
 }
 
 impl State {
-    /// Everything that is wrong at the end.
+    /// Returns all problems at the end of a test.
     fn problems(&self) -> Option<String> {
         let mut problems = self.failures.clone();
         for ((kind, name), calls) in &self.callees {
@@ -218,6 +226,7 @@ impl Replacement for Mocks {
             Some(path) => format!("the {} `{}` at `{path}`", call.kind, call.name),
             None => format!("the {} `{}`", call.kind, call.name),
         };
+        // The lock is released before the answer, which may be delayed or use the mocks again.
         let ready = {
             let mut state = self.0.state();
             let calls = state.callees.get_mut(&(call.kind, Arc::from(call.name)));
@@ -272,6 +281,7 @@ impl Replacement for Mocks {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state();
+        // A second panic during unwinding would abort the process.
         if state.finished || std::thread::panicking() {
             return;
         }

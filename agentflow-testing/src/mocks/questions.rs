@@ -1,4 +1,4 @@
-//! `ExpectedQuestion`: a question to a person that a mock expects, and its answer.
+//! Defines `ExpectedQuestion`, an expected question to a person with its answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::calls::{contains, json_of};
 use super::ready::{Ready, Way};
 
-/// A question to a person that is expected, with its answer: that of a gate, of a node with an approval, of a tool that
-/// needs one. Each is asked once. One that says no answer is [granted](Approval::granted).
+/// An expected question to a person with its answer. The question comes from a gate, from a node
+/// with an approval, or from a tool that needs one. It is expected once. The default answer is
+/// [granted](Approval::granted).
 ///
 /// ```
 /// use agentflow::Approval;
@@ -42,7 +43,7 @@ use super::ready::{Ready, Way};
 #[must_use = "a question is expected when mocks have it"]
 #[derive(Clone, Debug)]
 pub struct ExpectedQuestion {
-    /// That of a call, or the name of its tool.
+    /// Path of the question, or the name of the tool.
     path: String,
     tool: bool,
     text: Option<String>,
@@ -51,56 +52,56 @@ pub struct ExpectedQuestion {
 }
 
 impl ExpectedQuestion {
-    /// A question at a path, such as `approval` or `pay/tool#1.refund`.
+    /// Expects a question at a path, such as `approval` or `pay/tool#1.refund`.
     pub fn at(path: impl Into<String>) -> Self {
         let granted = json_of(&Approval::granted());
         Self { path: path.into(), tool: false, text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
     }
 
-    /// The question about a call of a tool, or the question of a tool that asks, such as
-    /// [`ask_user`](agentflow::ask_user()), wherever it is called.
+    /// Expects a question about a call of this tool, or a question that this tool asks itself, such
+    /// as [`ask_user`](agentflow::ask_user()). The path of the call does not matter.
     pub fn of_tool(name: impl Into<String>) -> Self {
         Self { tool: true, ..Self::at(name) }
     }
 
-    /// Its text must contain this.
+    /// Requires that the text of the question contains this text.
     pub fn asking(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// What it is about must be this; of an object, the fields that are given here.
+    /// Requires this payload. An object may have additional fields.
     ///
     /// # Panics
-    /// When the value has no JSON form.
+    /// If the value cannot be serialized to JSON.
     #[track_caller]
     pub fn about(mut self, payload: impl Serialize) -> Self {
         self.payload = Some(json_of(&payload));
         self
     }
 
-    /// The answer: an [`Approval`], or a value of the type that the gate asks for.
+    /// Sets the answer: an [`Approval`], or a value of the type that the gate asks for.
     ///
     /// # Panics
-    /// When the value has no JSON form.
+    /// If the value cannot be serialized to JSON.
     #[track_caller]
     pub fn answers(mut self, answer: impl Serialize) -> Self {
         self.ready.way = Way::Value(json_of(&answer));
         self
     }
 
-    /// The answer is that it may not be done, with this comment.
+    /// Denies the request with this comment.
     pub fn denies(self, comment: impl Into<String>) -> Self {
         self.answers(Approval::denied(comment))
     }
 
-    /// Nobody answers, so that its time-out passes or the run waits.
+    /// Leaves the question unanswered, so that its time-out expires or the run waits.
     pub fn stays_open(mut self) -> Self {
         self.ready.stays = true;
         self
     }
 
-    /// The person takes this time, by tokio's clock.
+    /// Delays the answer, in tokio's time.
     pub fn after(mut self, delay: Duration) -> Self {
         self.ready.delay = delay;
         self
@@ -112,6 +113,7 @@ impl ExpectedQuestion {
         let is_of_tool = || {
             let call = path.rsplit('/').next().unwrap_or_default();
             let name = call.strip_prefix("tool#").and_then(|call| call.split_once('.'));
+            // An index such as `[2]` may follow the name of the tool.
             name.is_some_and(|(_, name)| name.split('[').next() == Some(of.as_str()))
         };
         (if self.tool { is_of_tool() } else { path == *of })
@@ -124,7 +126,7 @@ impl ExpectedQuestion {
     }
 }
 
-/// As a failure says it: `at `approval`, asking "publish?"`.
+/// Describes the question in failures: `at `approval`, asking "publish?"`.
 impl fmt::Display for ExpectedQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", if self.tool { "about the tool" } else { "at" }, self.path)?;

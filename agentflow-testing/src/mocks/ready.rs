@@ -1,4 +1,4 @@
-//! `Ready`: the answer of a mock, when it is given and how.
+//! Defines `Ready`, the answer of a mock and its delay.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::expect::without_panic;
 pub(super) struct Ready {
     pub(super) way: Way,
     pub(super) delay: Duration,
-    /// A question that nobody answers.
+    /// `true` for a question that stays unanswered.
     pub(super) stays: bool,
 }
 
@@ -29,10 +29,10 @@ impl Ready {
         Self { way, delay: Duration::ZERO, stays: false }
     }
 
-    /// Waits, and gives the answer.
+    /// Waits for the delay and returns the answer.
     ///
     /// # Errors
-    /// A closure of the test's author panicked.
+    /// If a closure of the test panicked.
     pub(super) async fn answer(self, arguments: &Value) -> Result<Result<ToolOutput, ReplacedError>, String> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;

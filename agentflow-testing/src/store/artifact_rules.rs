@@ -1,4 +1,4 @@
-//! The rules of a store about the bytes that runs save.
+//! Rules of the artifacts of a run: bytes that a store keeps by their hash.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use agentflow::store::{Append, Epoch, StoreErrorKind};
 
 use super::{StorePart, Tested, event, run};
 
-/// The hashes of `abc`, of nothing, and of a million times `a`.
+/// SHA-256 hashes of `abc`, of no bytes, and of a million bytes `a`.
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const LARGE: &str = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
@@ -46,7 +46,8 @@ pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &Tested) {
     let runs = [run("a"), run("b")];
     for id in &runs {
         let epoch = t.created(id).await;
-        // Large ones may be kept elsewhere than small ones; both are as they were, and so is nothing at all.
+        // A store may keep large bytes in another place than small ones. Both, and empty bytes,
+        // must be returned unchanged.
         for (hash, bytes) in [(LARGE, large()), (NOTHING, Vec::new().into()), (LARGE, large())] {
             t.ok(t.store.put_artifact(id, epoch, hash, bytes.clone()).await, "keeping bytes");
             t.same(
@@ -71,7 +72,7 @@ pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &Tested) {
     }
 }
 
-/// Keeps what [`is_filled`] finds when the store is opened anew.
+/// Stores the bytes that [`is_filled`] expects after the store is opened again.
 pub(super) async fn fill(t: &Tested, id: &RunId, epoch: Epoch) {
     t.ok(t.store.put_artifact(id, epoch, LARGE, large()).await, "keeping bytes");
     t.ok(t.store.put_artifact(id, epoch, ABC, (*b"abc").into()).await, "keeping bytes");
@@ -87,7 +88,7 @@ pub(super) async fn is_filled(t: &Tested, id: &RunId) {
     );
 }
 
-/// Finds none of what [`fill`] kept, though there is a run of the same id.
+/// Checks that the bytes of [`fill`] are gone, although a run with the same id exists.
 pub(super) async fn is_gone(t: &Tested, id: &RunId) {
     for hash in [LARGE, ABC] {
         t.same(t.ok(t.store.artifact(id, hash).await, "asking for bytes"), None, "they are deleted with their session");

@@ -1,4 +1,9 @@
-//! Tests a store against the rules of the `Store` trait. It knows no particular store and uses nothing but the trait.
+//! Tests a store against the rules of the `Store` trait, using nothing but the trait.
+//!
+//! [`check_store`] determines the optional parts that a store has ([`StorePart`]) and runs each
+//! rule with a new store. `rules`, `session_rules` and `artifact_rules` contain the rules, one
+//! function each. `random` executes random requests, one after another and concurrently.
+//! [`check_store_reopened`] tests a store that outlives its process.
 
 mod artifact_rules;
 mod random;
@@ -11,15 +16,17 @@ use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{Append, Epoch, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
 use agentflow::{Event, RunId};
 
-/// Tests a store against the rules of the [`Store`] trait, for whoever writes one.
+/// Tests an implementation of the [`Store`] trait against its rules.
 ///
-/// `new` makes an empty store; it is called for each rule. The rules cover creating, opening, appending and fencing;
-/// reading in pages; records, lists and filters; snapshots, definitions and messages; random sequences of requests
-/// against a plain model; and several writers at the same time, of whom never two write after each other's opening.
+/// `new` creates an empty store; it is called once per rule. The rules cover creating, opening,
+/// appending and fencing; reading in pages; records, lists and filters; snapshots, definitions and
+/// messages; random sequences of requests compared with a reference model; and concurrent writers:
+/// after a writer opens a run, earlier writers cannot write to it.
 ///
-/// Rules of an optional part are skipped when the store does not have it, which its methods say: `send` fails as
-/// `unsupported`, or what was put in is not there. The result names the parts that were skipped; a store that has all
-/// of them asserts that:
+/// Rules of an optional part are skipped if the store does not have it. The store shows this by its
+/// methods: `send` or `delete` fails with `unsupported`, a `keeps_` method returns `false`, or a
+/// stored snapshot or definition cannot be read back. The result lists the skipped parts. A store
+/// with all parts asserts that the list is empty:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,7 +40,7 @@ use agentflow::{Event, RunId};
 /// ```
 ///
 /// # Panics
-/// At the first rule that is broken, with what was expected.
+/// At the first broken rule, with the expectation.
 pub async fn check_store<S, F, Fut>(new: F) -> StoreCheck
 where
     S: Store,
@@ -103,6 +110,7 @@ where
             a_session_is_deleted_as_a_whole,
         );
     }
+    // Fixed seeds keep the test reproducible.
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
@@ -112,13 +120,13 @@ where
     StoreCheck { skipped }
 }
 
-/// Tests that a store that outlives its process has everything again after it was dropped and opened anew. Optional
-/// parts are skipped as in [`check_store`], which tests everything else.
+/// Tests that a store which outlives its process has all data after it is dropped and opened again.
+/// Optional parts are skipped as in [`check_store`], which tests all other rules.
 ///
-/// `open` opens the same place each time; before the first call it is empty.
+/// `open` opens the same location each time. The location must be empty before the first call.
 ///
 /// # Panics
-/// At the first rule that is broken, with what was expected.
+/// At the first broken rule, with the expectation.
 pub async fn check_store_reopened<S, F, Fut>(open: F) -> StoreCheck
 where
     S: Store,
@@ -130,7 +138,7 @@ where
     let rule = "what was acknowledged is there again";
     let epoch = rules::fill(&tested(rule).await).await;
     rules::is_filled(&tested(rule).await, epoch).await;
-    // Two handles on one place, as of two programs.
+    // Two handles on one location, as two programs would have.
     let rule = "of two handles on one place only one commits";
     let (one, other) = (tested(rule).await, tested(rule).await);
     if one.has(StorePart::Messages) {
@@ -140,14 +148,14 @@ where
     StoreCheck { skipped }
 }
 
-/// A store that kept all rules of the parts that it has; returned by [`check_store`].
+/// The result of [`check_store`] for a store that obeys all rules of the parts that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCheck {
     skipped: Vec<StorePart>,
 }
 
 impl StoreCheck {
-    /// The optional parts that the store does not have, and that were not tested.
+    /// Returns the optional parts that the store does not have and that were not tested.
     pub fn skipped(&self) -> &[StorePart] {
         &self.skipped
     }
@@ -173,17 +181,19 @@ pub enum StorePart {
     Sessions,
 }
 
-/// The parts that a store does not have, from what its methods answer about a run that is made for it.
+/// Returns the optional parts that a store does not have, by calling their methods for a test run.
 async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     let (id, rule) = (run("parts"), "the optional parts of a store");
     let ok = |done: Result<(), StoreError>| done.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let epoch = store.create(&id, vec![started(&id, "parts", 0)]).await;
     let epoch = epoch.unwrap_or_else(|error| panic!("{rule}: a run should have been created, but: {error}"));
+    // A store without these parts accepts the writes and drops them, so they are read back below.
     ok(store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "parts", 0)])).await);
     ok(store.put_definition("parts", "{}".to_owned()).await);
     let snapshot = store.snapshot(&id).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let definition = store.definition("parts").await.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let sent = store.send(&id, "{}".to_owned()).await;
+    // A run can only be deleted after its end.
     let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "it was for a look"}));
     ok(store.append(&id, epoch, Append::new(1, vec![end])).await);
     let mut skipped = Vec::new();
@@ -205,7 +215,7 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     skipped
 }
 
-/// A store, and the rule that it is tested against.
+/// A store and the rule that it is tested against.
 pub(crate) struct Tested {
     store: Arc<dyn Store>,
     rule: &'static str,
@@ -213,17 +223,17 @@ pub(crate) struct Tested {
 }
 
 impl Tested {
-    /// Whether the store has an optional part.
+    /// Returns `true` if the store has an optional part.
     fn has(&self, part: StorePart) -> bool {
         !self.skipped.contains(&part)
     }
 
-    /// A request must be done.
+    /// Returns the value of a request that must succeed.
     fn ok<T>(&self, done: Result<T, StoreError>, what: &str) -> T {
         done.unwrap_or_else(|error| panic!("{}: {what} should have been done, but: {error}", self.rule))
     }
 
-    /// A request must fail.
+    /// Checks that a request fails with this kind of error.
     fn fails<T>(&self, done: Result<T, StoreError>, kind: StoreErrorKind, what: &str) {
         match done {
             Ok(_) => panic!("{}: {what} should have failed as `{kind}`, but was done", self.rule),
@@ -243,12 +253,12 @@ impl Tested {
         assert!(found == expected, "{}: {what}\n   found: {found:?}\nexpected: {expected:?}", self.rule);
     }
 
-    /// The whole journal.
+    /// Returns the complete journal of a run.
     async fn journal(&self, run: &RunId) -> Vec<Event> {
         self.ok(self.store.read(run, 0, usize::MAX).await, "reading a run")
     }
 
-    /// A run of one event.
+    /// Creates a run with one event.
     async fn created(&self, run: &RunId) -> Epoch {
         self.ok(self.store.create(run, vec![started(run, "job", 1)]).await, "creating a run")
     }
@@ -259,7 +269,7 @@ impl Tested {
     }
 }
 
-/// An event of a run, from the parts of its JSON.
+/// Builds an event of a run from the fields of its JSON.
 fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Event {
     let time = 1_700_000_000_000_u64.saturating_add(seq);
     serde_json::from_str(
@@ -268,7 +278,7 @@ fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Even
     .expect("the event has the form of events")
 }
 
-/// The first event of a run of a workflow; `time` says how old it is.
+/// Builds the first event of a workflow run. `time` is its time in milliseconds after a fixed time.
 fn started(run: &RunId, name: &str, time: u64) -> Event {
     let workflow = json!({"name": name, "definition": "d1", "input": {"text": "in"}});
     let mut event = event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
@@ -276,7 +286,7 @@ fn started(run: &RunId, name: &str, time: u64) -> Event {
     event
 }
 
-/// The same, started on behalf of somebody, with tags.
+/// Like [`started`], with a caller and tags.
 fn started_by(run: &RunId, time: u64, caller: Option<&str>, tags: &Value) -> Event {
     let workflow = json!({"name": "job", "definition": "d1", "input": {}});
     let began = json!({"version": 1, "body": {"workflow": workflow}, "caller": caller, "tags": tags});
@@ -285,7 +295,7 @@ fn started_by(run: &RunId, time: u64, caller: Option<&str>, tags: &Value) -> Eve
     event
 }
 
-/// The first event of a run of a session.
+/// Builds the first event of a run of a session.
 fn started_in(run: &RunId, time: u64, session: &str, number: u64, after: Option<&RunId>) -> Event {
     let agent = json!({"name": "clerk", "input": []});
     let place = json!({"session": session, "number": number, "after": after});
@@ -295,7 +305,7 @@ fn started_in(run: &RunId, time: u64, session: &str, number: u64, after: Option<
     event
 }
 
-/// Something that happened, with a text to tell it from others.
+/// Builds an event with a text that distinguishes it from others.
 fn noted(run: &RunId, seq: u64, text: &str) -> Event {
     event(run, seq, "note", "workflow.node.skipped", &json!({"reason": text}))
 }

@@ -1,4 +1,5 @@
-//! Random requests to a store: one after another beside a plain in-memory reference, and from several writers at once.
+//! Sends random requests to a store: sequentially, compared with a simple reference, and from
+//! several concurrent writers.
 
 use std::cell::RefCell;
 
@@ -12,14 +13,15 @@ use super::{Tested, noted, run, started};
 
 const REQUESTS: u32 = 40;
 
-/// What a writer believes.
+/// The state of a run as one writer assumes it.
 #[derive(Clone, Copy)]
 struct Belief {
     epoch: Epoch,
     after: u64,
 }
 
-/// Three writers of one run take random turns; a plain list says what must come of it.
+/// Executes random requests of three writers of one run, and compares the results with a list of
+/// the expected events.
 pub(super) async fn requests(t: &Tested, seed: u64) {
     let (id, mut rng) = (run("a"), Rng::with_seed(seed));
     let mut epoch = t.created(&id).await;
@@ -46,6 +48,7 @@ pub(super) async fn requests(t: &Tested, seed: u64) {
             _ => {
                 let events: Vec<_> = (1..=rng.u64(1..4)).map(|n| noted(&id, after + n, &what)).collect();
                 let appended = t.store.append(&id, believed, Append::new(after, events.clone())).await;
+                // Only the writer with the newest epoch and the correct position may append.
                 if believed == epoch && after == journal.len() as u64 {
                     t.ok(appended, &what);
                     journal.extend(events);
@@ -59,7 +62,8 @@ pub(super) async fn requests(t: &Tested, seed: u64) {
     t.same(t.journal(&id).await, journal, &format!("the whole journal, seed {seed}"));
 }
 
-/// Four writers of one run at the same time, each of whom opens it, writes until it is fenced off, and opens it again.
+/// Runs four concurrent writers of one run. Each opens the run, writes until it is fenced off, and
+/// opens it again.
 pub(super) async fn writers(t: &Tested, seed: u64) {
     let id = run("a");
     t.created(&id).await;
@@ -68,7 +72,7 @@ pub(super) async fn writers(t: &Tested, seed: u64) {
     committed_once(t, done.into_inner()).await;
 }
 
-/// The same through two handles.
+/// Like [`writers`], with two handles on the store.
 pub(super) async fn handles(one: &Tested, other: &Tested) {
     one.created(&run("a")).await;
     let done = RefCell::new(Vec::new());
@@ -76,7 +80,7 @@ pub(super) async fn handles(one: &Tested, other: &Tested) {
     committed_once(other, done.into_inner()).await;
 }
 
-/// An append that was answered with success.
+/// An append that succeeded.
 struct Done {
     epoch: Epoch,
     first: u64,
@@ -102,7 +106,8 @@ async fn write(t: &Tested, who: u64, seed: u64, done: &RefCell<Vec<Done>>) {
     }
 }
 
-/// The journal has exactly what was answered with success, each where it was asked for, in the order of the epochs.
+/// Checks that the journal consists of exactly the acknowledged events, at the requested positions,
+/// in the order of the epochs.
 async fn committed_once(t: &Tested, mut done: Vec<Done>) {
     done.sort_by_key(|done| done.first);
     let expected: Vec<String> = done.iter().flat_map(|done| done.texts.clone()).collect();

@@ -1,4 +1,4 @@
-//! The rules of the `Store` trait, one function each, in the order of its methods.
+//! Rules of the `Store` trait, one function each, in the order of its methods.
 
 use agentflow::RunId;
 use agentflow::serde_json::json;
@@ -93,6 +93,7 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
 pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;
+    // Includes positions that overflow 32-bit and signed 64-bit integers.
     for after in [0, 2, 7, 1 << 32, u64::MAX - 1, u64::MAX] {
         let events = vec![noted(&id, after.saturating_add(1), "misplaced")];
         let misplaced = t.store.append(&id, epoch, Append::new(after, events)).await;
@@ -103,9 +104,10 @@ pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
 }
 
 pub(super) async fn what_is_too_large_is_refused(t: &Tested) {
-    /// A larger event is not made for a test.
+    /// Larger events would make the test too slow, so stores with a larger limit are not tested.
     const MOST: u64 = 1 << 20;
     let Some(limit) = t.store.max_event_bytes().filter(|limit| *limit <= MOST) else { return };
+    // The text alone has the maximum size, so the whole event exceeds it.
     let text = "x".repeat(usize::try_from(limit).unwrap_or_default());
     let (id, other) = (run("a"), run("b"));
     let epoch = t.created(&id).await;
@@ -266,7 +268,7 @@ pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
     t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting it again");
     let listed = t.ok(t.store.list(RunFilter::new()).await, "listing runs");
     t.same(listed.len(), 1, "the runs that are left");
-    // Another run may have its id, and then the writer of the deleted one has none of it.
+    // A new run may reuse the id. It starts with its own journal.
     let again = t.created(&id).await;
     let late = t.store.append(&other, kept, Append::new(1, vec![noted(&other, 2, "x")])).await;
     t.ok(late, "the run beside it is as it was");
@@ -326,7 +328,7 @@ pub(super) async fn definitions_are_kept_under_their_hash(t: &Tested) {
     t.same(found, Some("{\"nodes\": 1}".to_owned()), "keeping one again changes nothing");
 }
 
-/// What messages say.
+/// Returns the bodies of messages, separated by spaces.
 fn bodies(messages: &[StoreMessage]) -> String {
     messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>().join(" ")
 }
@@ -342,6 +344,7 @@ pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &Tested
     t.fails(strange, StoreErrorKind::Fenced, "taking messages with an epoch that nobody was given");
     let epoch = t.ok(t.store.open(&id).await, "opening a run");
     let third = t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
+    // Receiving does not remove messages.
     for _ in 0..2 {
         let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
         t.same(bodies(&messages), "1 2 3".to_owned(), "they wait, the oldest first, until they have an outcome");
@@ -349,9 +352,10 @@ pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &Tested
     let inbox = t.ok(t.store.inbox().await, "asking for all messages");
     t.same(bodies(&inbox), "1 2 other 3".to_owned(), "the messages of all runs that are open here, the oldest first");
     t.same(t.ok(t.store.outcome(first).await, "asking for an outcome"), None, "there is none yet");
-    // With the events that follow from it, and without any.
+    // An outcome can be appended with its events, or without any.
     let append = Append::new(1, vec![noted(&id, 2, "done")]).answering(first, "ok");
     t.ok(t.store.append(&id, epoch, append).await, "appending with an outcome");
+    // A refused append must not record its outcome either.
     let refused = Append::new(9, vec![noted(&id, 10, "x")]).answering(third, "never");
     t.fails(t.store.append(&id, epoch, refused).await, StoreErrorKind::Fenced, "appending elsewhere");
     t.same(t.ok(t.store.outcome(third).await, "asking for an outcome"), None, "what is refused answers nothing");
@@ -450,7 +454,8 @@ pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
                 t.store.append(id, epoch, Append::new(after, vec![noted(id, after + 1, id.as_str())])).await,
                 "appending",
             );
-            // What is refused must not take what others write with it.
+            // A refused append must not affect appends of other writers that share a transaction
+            // with it.
             let misplaced = t.store.append(id, epoch, Append::new(99, vec![noted(id, 100, "x")])).await;
             t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
         }
@@ -462,7 +467,7 @@ pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
     }
 }
 
-/// Writes one of each.
+/// Writes data of each kind.
 pub(super) async fn fill(t: &Tested) -> Epoch {
     let id = run("kept");
     let epoch = t.created(&id).await;
@@ -480,7 +485,7 @@ pub(super) async fn fill(t: &Tested) -> Epoch {
     epoch
 }
 
-/// Finds what [`fill`] wrote.
+/// Checks that the data of [`fill`] is complete.
 pub(super) async fn is_filled(t: &Tested, before: Epoch) {
     let id = run("kept");
     let journal = t.journal(&id).await;

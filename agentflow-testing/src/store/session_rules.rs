@@ -1,4 +1,4 @@
-//! The rules of sessions, for a store that keeps them.
+//! Rules of sessions, for a store that supports them.
 
 use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, RunFilter, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
@@ -48,6 +48,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &Tested) {
     let b = t.ok(begin(t, "b", "s", 2).await, "beginning the second run");
     end(t, "b", b, failed).await;
     let c = t.ok(begin(t, "c", "s", 3).await, "beginning the third run");
+    // A reopened run counts as the unfinished run of its session.
     let again = vec![event(&run("b"), 3, "", "run.resumed", &json!({"recovered": false}))];
     t.fails(
         t.store.amend(&run("b"), 2, again.clone()).await,
@@ -103,6 +104,7 @@ pub(super) async fn sessions_are_listed_by_their_first_run(t: &Tested) {
     t.created(&alone).await;
     let last = session(t, "s2").await;
     let busy = session(t, "s3").await;
+    // `idle_since` is exclusive, so one millisecond later includes all sessions.
     let later = agentflow::time::Timestamp::from_millis(busy.updated.as_millis() + 1);
     for (filter, expected) in [
         (SessionFilter::new(), "s3 s2 s1"),

@@ -1,4 +1,5 @@
-//! Bench case: a call of a `#[tool]` function where no step of a workflow polls it. It costs a look at the task.
+//! Benchmark case: a call of a `#[tool]` function outside of a workflow step. The overhead is one
+//! check of the current task.
 
 use std::hint::black_box;
 
@@ -8,7 +9,7 @@ use futures_util::FutureExt;
 use super::Case;
 
 const CALLS: u32 = 1000;
-/// The look is about three nanoseconds and the work below some twenty.
+/// The check takes about three nanoseconds, and the work below about twenty.
 const TARGET: f64 = 1.25;
 
 fn sum(text: &[u8]) -> u64 {

@@ -1,4 +1,4 @@
-//! Bench case: one tool call. JSON text in, a typed call, JSON text out.
+//! Benchmark case: one tool call, from JSON text to a typed call and back to JSON text.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -120,7 +120,8 @@ fn case<A: DeserializeOwned, O: Serialize>(
         target: TARGET,
         floor: Box::new(move || {
             let output = by_hand(serde_json::from_str(&arguments).expect("the arguments fit"));
-            // Kept from the optimiser, which would make no text of which only the length is asked.
+            // The text is hidden from the optimizer, which would otherwise omit it, because only
+            // its length is used.
             black_box(serde_json::to_string(&output).expect("the output has a JSON form")).len()
         }),
         ours: Box::new(move || {

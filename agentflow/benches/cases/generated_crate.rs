@@ -1,4 +1,5 @@
-//! A crate that a bench writes below the target folder, with a program for each text, and builds against this library.
+//! A crate that a benchmark writes into the target folder, with one program per text, and builds
+//! against this library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +7,8 @@ use std::process::Command;
 pub(crate) struct GeneratedCrate(PathBuf);
 
 impl GeneratedCrate {
-    /// Writes the crate. `more` is the rest of its manifest, which begins within `[dependencies]`.
+    /// Writes the crate. `more` is the rest of its manifest, which starts inside of
+    /// `[dependencies]`.
     pub(crate) fn new(name: &str, more: &str, programs: impl IntoIterator<Item = (String, String)>) -> Self {
         let library = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -17,7 +19,7 @@ impl GeneratedCrate {
              {more}\n\n[workspace]\n"
         );
         std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest can be written");
-        // The versions that this repository is tested with.
+        // Uses the dependency versions that this repository is tested with.
         let _ = std::fs::copy(library.join("../Cargo.lock"), folder.join("Cargo.lock"));
         let this = Self(folder);
         for (program, text) in programs {
@@ -26,12 +28,12 @@ impl GeneratedCrate {
         this
     }
 
-    /// The file of a program.
+    /// Returns the source file of a program.
     pub(crate) fn source(&self, program: &str) -> PathBuf {
         self.0.join(format!("src/bin/{program}.rs"))
     }
 
-    /// Runs cargo in the crate and gives what it printed.
+    /// Runs cargo in the crate and returns its output.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> String {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(arguments).arg("--quiet").current_dir(&self.0).env("CARGO_TARGET_DIR", self.0.join("target"));

@@ -1,7 +1,8 @@
-//! Bench case: one turn of an agent over HTTP. It builds the request, sends it to a server in this process and reads
-//! the answer.
+//! Benchmark case: one turn of an agent over HTTP. It builds the request, sends it to a server in
+//! this process and reads the answer.
 //!
-//! The hand-written loop encodes each message once and appends it to the body; a turn needs no more than that.
+//! The hand-written loop encodes each message once and appends it to the body, which is the minimum
+//! for a turn.
 
 use std::sync::Once;
 
@@ -37,7 +38,7 @@ fn case(steps: u32) -> Case {
     }
 }
 
-/// The loop as one writes it over reqwest.
+/// A typical hand-written loop over reqwest.
 struct ByHand {
     client: reqwest::Client,
     url: String,
@@ -132,7 +133,7 @@ fn append(messages: &mut Vec<u8>, message: &impl Serialize) {
     serde_json::to_writer(messages, message).expect("a message has a JSON form");
 }
 
-/// A server of its own for one case, which answers runs of so many steps, one after the other.
+/// Starts a server for one case. It answers runs with this number of steps, one after another.
 fn serve(steps: u32) -> String {
     let mut answered = 0;
     let base = server::serve("application/json", move || {

@@ -1,9 +1,10 @@
-//! Measures wall time and CPU time of work that uses several threads. Linux only, since it reads `/proc`.
+//! Measures wall time and CPU time of work on several threads. Linux only, because it reads
+//! `/proc`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Microseconds that something takes: wall, and CPU of all threads.
+/// Returns the wall time and the CPU time of all threads, in microseconds.
 pub(crate) async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
     let (cpu, began) = (cpu_time(), Instant::now());
     black_box(work.await);
@@ -11,7 +12,7 @@ pub(crate) async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
     (wall.as_secs_f64() * 1e6, (cpu_time() - cpu).as_secs_f64() * 1e6)
 }
 
-/// The time that the threads of this process were on a processor.
+/// Returns the processor time of all threads of this process.
 fn cpu_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
     threads
@@ -22,7 +23,7 @@ fn cpu_time() -> Duration {
         .sum()
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

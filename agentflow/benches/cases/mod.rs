@@ -1,7 +1,8 @@
-//! The bench cases: each does one piece of work twice in one process, once by hand and once with agentflow.
+//! Benchmark cases. Each does one piece of work in one process in two ways: hand-written and with
+//! agentflow.
 //!
-//! A case does not measure itself: `times` (divan), `ratios` (in pairs) and `instructions` (callgrind) run the same
-//! cases.
+//! A case does not measure itself. `times` (divan), `ratios` (pairs) and `instructions` (callgrind)
+//! run the same cases.
 
 mod call;
 pub(crate) mod dispatch;
@@ -14,24 +15,25 @@ pub(crate) mod step;
 mod stream;
 pub(crate) mod workflow;
 
-/// A piece of work done in two ways.
+/// A piece of work in two versions.
 pub(crate) struct Case {
-    /// What is shown and what a filter on the command line looks for.
+    /// Name for the output and for the filter on the command line.
     pub(crate) name: String,
-    /// How many units of work (calls, steps) one call of `floor` or `ours` is.
+    /// Number of units of work (calls, steps) in one call of `floor` or `ours`.
     pub(crate) units: u32,
-    /// The most that `ours` may take, in multiples of `floor`.
+    /// Maximum time of `ours` as a multiple of `floor`.
     pub(crate) target: f64,
-    /// The hand-written way.
+    /// The hand-written version.
     pub(crate) floor: Work,
-    /// Agentflow's way.
+    /// The agentflow version.
     pub(crate) ours: Work,
 }
 
-/// Does the work once. The number is part of the answer, so that no work can be left out.
+/// Does the work once. The returned number depends on the work, so that no work can be optimized
+/// away.
 pub(crate) type Work = Box<dyn FnMut() -> usize>;
 
-/// All cases, in the order they are shown.
+/// Returns all cases in the order in which they are shown.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = dispatch::cases();
     cases.extend(call::cases());

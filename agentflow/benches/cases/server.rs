@@ -1,17 +1,20 @@
-//! A server on loopback for one bench case: it reads requests one after the other and answers each as the case says.
+//! A server on loopback for one benchmark case. It reads requests one after another and answers
+//! each with the next answer of the case.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Serves answers of one content type and returns the address. Its thread lives as long as the program.
+/// Serves answers with one content type and returns the address. Its thread runs until the program
+/// ends.
 pub(crate) fn serve(content_type: &'static str, mut answer: impl FnMut() -> Arc<str> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("the listener has an address");
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            // A broken connection is for the client to notice; the next one continues where it stopped.
+            // Errors are ignored: the client notices a broken connection, and the next connection
+            // continues.
             let _ = converse(&connection, content_type, &mut answer);
         }
     });
@@ -42,7 +45,7 @@ fn converse(connection: &TcpStream, content_type: &str, answer: &mut impl FnMut(
         reader.read_exact(&mut body)?;
         let text = answer();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n", text.len());
-        // One write for what is short, so that the client wakes once.
+        // A short answer is sent in one write, so that the client wakes up once.
         match text.len() {
             ..16384 => writer.write_all(&[head.as_bytes(), text.as_bytes()].concat())?,
             _ => {

@@ -1,7 +1,7 @@
-//! Bench case: one turn of an agent in process. The model asks for a tool, the tool answers, both go into the
-//! conversation.
+//! Benchmark case: one turn of an agent in memory. The model calls a tool, the tool answers, and
+//! both messages are added to the conversation.
 //!
-//! The model returns messages that were made before, so the case measures only the work around it.
+//! The model returns prepared messages, so the case measures only the overhead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::{Case, dispatch};
 
 const TARGET: f64 = 10.0;
 
-/// Asks for `add` at every turn but the last, where it answers.
+/// A model that calls `add` in every turn except the last, in which it answers.
 pub(crate) struct Script {
     info: ModelInfo,
     turns: Vec<Arc<Message>>,
@@ -37,7 +37,7 @@ impl Script {
     }
 
     pub(crate) fn answer(&self, request: &ModelRequest) -> ModelEvent {
-        // One question before the first turn, then two messages a turn.
+        // One question before the first turn, then two messages per turn.
         let turn = request.messages.len() / 2;
         ModelEvent::Completed(Box::new(ModelResponse::new(Arc::clone(&self.turns[turn]))))
     }
@@ -53,7 +53,8 @@ impl Model for Script {
     }
 }
 
-/// The loop as one writes it by hand over the same model: no events, no limits, no time-out, no cancellation.
+/// A typical hand-written loop over the same model, without events, limits, time-outs or
+/// cancellation.
 pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize {
     #[derive(Deserialize)]
     struct Add {
@@ -92,12 +93,12 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
     }
 }
 
-/// What is the same in all requests of [`by_hand`].
+/// Returns the parts that all requests of [`by_hand`] have in common.
 pub(crate) fn request() -> ModelRequest {
     ModelRequest::new("").tools(ToolManifest::from_iter([Arc::clone(tools![dispatch::add][0].definition())]))
 }
 
-/// Counts what it is shown.
+/// Counts events.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -107,7 +108,7 @@ impl EventSink for Count {
     }
 }
 
-/// An agent with `add` and as many other tools as are wanted.
+/// Creates an agent with `add` and additional tools, up to the given number.
 pub(crate) fn agent(model: impl Model + 'static, tools: usize, runtime: &Runtime) -> Agent {
     let others = (1..tools).map(|number| {
         let schema = serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}});

@@ -1,8 +1,9 @@
-//! Bench case: a streamed answer of one megabyte with reasoning, text and a tool call, in the events that each provider
-//! documents.
+//! Benchmark case: a streamed answer of one megabyte with reasoning, text and a tool call, in the
+//! documented events of each provider.
 //!
-//! The floor has the body in memory and parses each `data:` line into a `serde_json::Value`. Agentflow gets the same
-//! bytes from a server on loopback, so its HTTP client counts too, and passes every piece on.
+//! The hand-written version has the body in memory and parses each `data:` line into a
+//! `serde_json::Value`. Agentflow receives the same bytes from a server on loopback and forwards
+//! every piece, so its time includes the HTTP client.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use serde_json::{Value, json};
 use super::{Case, server};
 
 const TARGET: f64 = 2.0;
-/// How many bytes all events of a stream have together, roughly.
+/// Approximate total size of a stream in bytes.
 const SIZE: usize = 1_000_000;
-/// What is shown is for a thousand bytes.
+/// The result is shown per 1,000 bytes.
 const UNITS: u32 = 1000;
 
-/// What an event adds.
+/// The kind of content that an event adds.
 #[derive(Clone, Copy)]
 enum Kind {
     Reasoning,
@@ -28,15 +29,16 @@ enum Kind {
     Call,
 }
 
-/// How one provider's stream is written.
+/// The event format of one provider.
 struct Shape {
-    /// Whether events have a name of their own beside their data.
+    /// `true` if events have a name in addition to their data.
     named: bool,
-    /// What comes before the pieces of a kind.
+    /// Creates the events before the pieces of a kind; for `None`, the start of the stream.
     begin: fn(Option<Kind>) -> Vec<Value>,
-    /// One piece; the number counts events.
+    /// Creates one piece. The number counts events.
     piece: fn(Kind, &str, u64) -> Value,
-    /// What comes after them; for the whole answer with all of its text.
+    /// Creates the events after the pieces of a kind; for `None`, the end of the stream. The text
+    /// is the complete text.
     end: fn(Option<Kind>, &str) -> Vec<Value>,
     last: &'static str,
 }
@@ -99,7 +101,7 @@ async fn handed_on(model: &dyn Model) -> usize {
     unreachable!("the answer has an end");
 }
 
-/// A stream: a quarter reasoning, half text, a quarter a call's arguments.
+/// Creates a stream: a quarter reasoning, half text, a quarter arguments of a call.
 fn body(shape: &Shape) -> String {
     let mut body = String::new();
     let mut number = 0;
@@ -133,7 +135,8 @@ fn body(shape: &Shape) -> String {
     body
 }
 
-/// What a model writes at once: mostly a word, sometimes what has to be escaped or is not ASCII.
+/// Returns a typical piece: mostly a word, sometimes with characters that need escapes or are not
+/// ASCII.
 fn piece(number: u64) -> String {
     const WORDS: [&str; 8] = [" the", " number", " of", " orders", " is", " late", ",", " and"];
     match number % 16 {
@@ -282,7 +285,7 @@ const GEMINI: Shape = Shape {
         let part = match kind {
             Kind::Reasoning => json!({"text": text, "thought": true}),
             Kind::Text => json!({"text": text}),
-            // Each call comes whole.
+            // This provider sends each call in one piece.
             Kind::Call => json!({"functionCall": {"name": "write", "args": {"text": text, "number": number}}}),
         };
         gemini(json!([part]), Value::Null)

@@ -1,7 +1,9 @@
-//! Bench cases: workflows in process. Chains, fans, and layers of ten nodes that each read all ten of the layer before.
+//! Benchmark cases: workflows in memory. The shapes are chains, fans, and layers of ten nodes that
+//! each read all ten nodes of the previous layer.
 //!
-//! By hand, a chain is a loop over async closures and a layer is a `JoinSet`; both use serde at every edge as agentflow
-//! does. The steps do almost nothing, so the cases measure the work around them.
+//! The hand-written chain is a loop over async closures, and a hand-written layer is a `JoinSet`.
+//! Both use serde at every edge, as agentflow does. The steps do almost nothing, so the cases
+//! measure the overhead.
 
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ async fn sum(all: [u64; WIDE]) -> Result<u64, String> {
     Ok(all.iter().fold(1, |sum, n| sum.wrapping_add(*n)))
 }
 
-/// Ten handles read at once.
+/// Ten handles that are read together.
 type Ten = (
     Handle<u64>,
     Handle<u64>,
@@ -65,7 +67,7 @@ pub(crate) fn layers(nodes: usize) -> Workflow<(u64,), u64> {
     .expect("layers")
 }
 
-/// One node, then many that read it, then a tree that brings them together.
+/// Builds one node, many nodes that read it, and a tree that joins their outputs.
 pub(crate) fn fan(nodes: usize) -> Workflow<(u64,), u64> {
     Workflow::build("fan", ["n"], |b, (n,)| {
         let mut row: Vec<Handle<u64>> =
@@ -106,7 +108,7 @@ async fn chain_by_hand(nodes: usize) -> usize {
     value.len()
 }
 
-/// Each layer waits for the one before, and each node is a task.
+/// Each layer waits for the previous one, and each node is a task.
 async fn layers_by_hand(layers: impl Iterator<Item = usize>) -> usize {
     let mut values: Vec<Arc<str>> = vec![encode(1); WIDE];
     for wide in layers {

@@ -1,5 +1,5 @@
-//! The binary `agentwf`: the command line of `cli/` without tools of a host, with tools of the library that only
-//! read. A configuration gives it more. It holds no logic.
+//! The binary `agentwf`: the command line of `cli/` with those built-in tools that only read data.
+//! A configuration can add more tools.
 
 use agentflow::tools::{HttpRequest, condition, transform};
 

@@ -1,20 +1,20 @@
-//! Checks for URL templates of HTTP tools and of MCP resources. Their parsers are private, so this program includes their
-//! source files.
+//! Checks for URL templates of HTTP tools and of MCP resources. Their parsers are private, so this
+//! program includes their source files.
 
 #[allow(dead_code, unreachable_pub, reason = "the library uses all of it")]
-#[path = "../../../crates/core/src/mcp_server/uri_template.rs"]
+#[path = "../../../crates/mcp/src/mcp_server/uri_template.rs"]
 mod uri_template;
 #[allow(dead_code, unreachable_pub, reason = "the library uses all of it")]
-#[path = "../../../crates/core/src/tools/url_template.rs"]
+#[path = "../../../crates/tools/src/api/url_template.rs"]
 mod url_template;
 
 use self::uri_template::UriTemplate;
 use self::url_template::UrlTemplate;
 
-/// Checks a template in the first line, with a value for its placeholders or an address in the rest.
+/// Checks a template in the first line, with a value for its placeholders or a URL in the rest.
 ///
 /// # Panics
-/// Parsing or filling panics, or a value changes the host or the segments of the path.
+/// If parsing or filling panics, or if a value changes the host or the segments of the path.
 pub(crate) fn address(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (line, value) = text.split_once('\n').unwrap_or((text, ""));

@@ -1,5 +1,5 @@
-//! Checks for untrusted bytes: answers of providers' servers and stored data. The bounded test beside it and the fuzz
-//! targets of `fuzz/` call the same functions. A check never requires that bytes are accepted.
+//! Checks for untrusted bytes: answers of providers and stored data. The bounded tests and the fuzz
+//! targets in `fuzz/` call the same functions. A check never requires that bytes are accepted.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use agentflow::model::{HttpSettings, ModelError, ModelEvent, ModelRequest, Model
 use agentflow::{Event, Message, Model};
 use futures_util::StreamExt;
 
-/// One of the wire formats.
+/// A wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Chat Completions.
@@ -30,28 +30,31 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 }
 
-/// Everything that a call hands on, and how it ends.
+/// All events of a call, and its result.
 type Answer = (Vec<ModelEvent>, Result<ModelResponse, ModelError>);
 
-/// The bytes as a provider's answer: as a stream, the same stream in other pieces, and a document.
+/// Reads the bytes as a provider's answer: as a stream, as the same stream split differently, and
+/// as a document.
 ///
 /// # Panics
-/// When reading them does, or what is read breaks a promise.
+/// If reading panics, or if a result violates a check.
 pub(crate) fn answer(format: Format, bytes: &[u8]) {
     let whole = read(format, Body::Stream { bytes, piece: bytes.len().max(1) });
     let split = read(format, Body::Stream { bytes, piece: 7 });
     assert_eq!(shown(&whole), shown(&split), "the pieces in which a stream arrives change nothing");
-    // The last event of Responses has the whole answer once more, which counts if the two differ.
+    // The last event of Responses contains the whole answer again, which takes precedence if the
+    // two differ.
     if let (events, Ok(response)) = &whole
         && format != Format::Responses
     {
         let (pieces, text) = (joined(events, text), response.text());
         if format == Format::Anthropic {
-            // Its blocks can arrive interleaved, and the answer has them in the order in which they began.
+            // The blocks may be interleaved. The answer contains them in the order in which they
+            // started.
             assert_eq!(sorted(&pieces), sorted(&text), "the pieces of the text make the text");
         } else {
             assert_eq!(pieces, text, "the pieces of the text make the text");
@@ -63,7 +66,7 @@ pub(crate) fn answer(format: Format, bytes: &[u8]) {
         for call in said.tool_calls() {
             assert!(!call.id.is_empty(), "a call without id: {call:?}");
         }
-        // It can be kept, read back, and sent to every provider.
+        // The answer can be stored, read back, and sent to every provider.
         let mut conversation = Conversation::from(Message::user("hi"));
         conversation.push(said);
         kept(&conversation);
@@ -76,10 +79,10 @@ fn sorted(text: &str) -> Vec<char> {
     characters
 }
 
-/// Checks a whole HTTP response, head included, after which the connection is closed.
+/// Checks a complete HTTP response, including its head, after which the connection is closed.
 ///
 /// # Panics
-/// Reading it panics, or it is refused without a message.
+/// If reading it panics, or if it is refused without a message.
 pub(crate) fn response(bytes: &[u8]) {
     for request in [ModelRequest::new("hi"), ModelRequest::new("hi").streamed()] {
         let (_, ended) = call(Format::Chat, Body::Response(bytes), request);
@@ -89,10 +92,10 @@ pub(crate) fn response(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a stored event.
+/// Reads the bytes as a stored event.
 ///
 /// # Panics
-/// When reading or showing it does, or it changes on its way through the store.
+/// If reading or displaying it panics, or if it changes in a round trip through the store.
 pub(crate) fn event(bytes: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Event>(bytes) else { return };
     let text = serde_json::to_string(&event).expect("an event that was read can be written");
@@ -104,10 +107,10 @@ pub(crate) fn event(bytes: &[u8]) {
     drop(Conversation::from_events([&event]));
 }
 
-/// The bytes as lines of a stored journal, of which those that cannot be read are left out.
+/// Reads the bytes as lines of a stored journal and skips unreadable lines.
 ///
 /// # Panics
-/// When making a conversation of any part of it from its beginning does.
+/// If building a conversation from any prefix of the journal panics.
 pub(crate) fn journal(bytes: &[u8]) {
     let events: Vec<Event> =
         bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
@@ -116,10 +119,11 @@ pub(crate) fn journal(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a stored conversation.
+/// Reads the bytes as a stored conversation.
 ///
 /// # Panics
-/// When reading it or making requests of it does, or it changes on its way through the store.
+/// If reading it or building requests from it panics, or if it changes in a round trip through the
+/// store.
 pub(crate) fn conversation(bytes: &[u8]) {
     let Ok(conversation) = serde_json::from_slice::<Conversation>(bytes) else { return };
     kept(&conversation);
@@ -135,7 +139,7 @@ fn kept(conversation: &Conversation) {
     assert!(*conversation == again, "{text}");
 }
 
-/// For comparing: errors have no equality, and how texts are divided may differ.
+/// Formats an answer for comparison: errors have no equality, and texts may be split differently.
 fn shown((events, ended): &Answer) -> String {
     format!("{:?} {:?} {ended:?}", joined(events, text), joined(events, reasoning))
 }
@@ -158,7 +162,7 @@ fn read(format: Format, body: Body<'_>) -> Answer {
     call(format, body, request)
 }
 
-/// One call over loopback. To read bytes without a socket, replace this function: nothing else knows that there is one.
+/// Makes one call over loopback. To read bytes without a socket, replace only this function.
 fn call(format: Format, body: Body<'_>, request: ModelRequest) -> Answer {
     thread_local! {
         static LINE: OnceCell<Line> = const { OnceCell::new() };
@@ -189,16 +193,16 @@ fn call(format: Format, body: Body<'_>, request: ModelRequest) -> Answer {
 /// The body of an answer.
 #[derive(Clone, Copy)]
 enum Body<'a> {
-    /// Server-sent events, in pieces of so many bytes.
+    /// Server-sent events, in pieces of this size in bytes.
     Stream { bytes: &'a [u8], piece: usize },
     /// A JSON document.
     Document(&'a [u8]),
-    /// A head and a body as they are.
+    /// A complete response with head and body.
     Response(&'a [u8]),
 }
 
 impl Body<'_> {
-    /// The HTTP response.
+    /// Returns the HTTP response.
     fn written(self) -> Vec<u8> {
         match self {
             Self::Stream { bytes, piece } => {
@@ -225,15 +229,16 @@ impl Body<'_> {
     }
 }
 
-/// The answer of the server.
+/// The response of the server.
 #[derive(Clone, Default)]
 struct Served {
     response: Vec<u8>,
-    /// The connection ends behind it.
+    /// `true` if the connection is closed after the response.
     closes: bool,
 }
 
-/// A server on loopback that answers whatever is set, and a model of each format that calls it.
+/// A server on loopback that sends the configured response, and a model of each format that calls
+/// it.
 struct Line {
     served: Arc<Mutex<Served>>,
     models: Vec<(Format, Arc<dyn Model>)>,

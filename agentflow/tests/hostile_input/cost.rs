@@ -1,4 +1,5 @@
-//! Input that once took minutes or gigabytes: each is handled within its limit. The times are bounds for a busy machine.
+//! Inputs that once took minutes or gigabytes. Each must be handled within its limit. The time
+//! limits are for a busy machine.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ fn quick<T>(what: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A runtime with a tool whose argument `v` has a schema.
+/// Builds a runtime with a tool whose argument `v` has this schema.
 fn with_schema(schema: &Value, definitions: &Value) -> Runtime {
     let schema = json!({"type": "object", "properties": {"v": schema}, "$defs": definitions});
     let definition = ToolDefinition::new("check", "Checks it.", schema);
@@ -145,7 +146,7 @@ fn an_expression_copies_no_more_than_its_steps() {
     let expression: Expression = format!("many.map(i, '{text}')").parse().unwrap();
     let error = quick("the texts", || expression.evaluate(&json!({"many": many})).unwrap_err());
     assert!(error.to_string().contains("more than 100000 steps"), "{error}");
-    // A hint is not searched for each missing field.
+    // The search for a similar name must not run for each missing field.
     let fields: Map<String, Value> = (0..2_000).map(|at| (format!("field_number_{at}"), json!(at))).collect();
     let expression: Expression = "many.filter(i, has(all.field_numbr_)).size() == 0".parse().unwrap();
     let found = quick("the fields", || expression.evaluate(&json!({"many": many[..10_000], "all": fields})).unwrap());

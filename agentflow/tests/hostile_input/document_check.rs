@@ -1,5 +1,5 @@
-//! Checks for untrusted documents of workflows. The bounded test beside it and the fuzz target `document` call the same
-//! function. A check never requires that a text is accepted.
+//! Checks for untrusted workflow documents. The bounded test and the fuzz target `document` call
+//! the same function. A check never requires that a text is accepted.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -10,11 +10,12 @@ use agentflow::runtime::Runtime;
 use agentflow::tool::FnTool;
 use serde_json::{Map, Value};
 
-/// The bytes as a document: it is read, checked against what a program knows, and written in every form that can say it, as the
-/// same workflow; or each of its problems has a place in it and a sentence.
+/// Reads the bytes as a document. If it is valid, it is checked against the names that a program
+/// knows, and written in every form that can express it, as the same workflow. Otherwise each
+/// problem must have a position and a message.
 ///
 /// # Panics
-/// When reading, checking or writing it does, or what is read, written or reported breaks a promise.
+/// If reading, checking or writing panics, or if a result violates a check.
 pub(crate) fn document(bytes: &[u8]) {
     thread_local! {
         static PROGRAM: OnceCell<Program> = const { OnceCell::new() };
@@ -23,7 +24,7 @@ pub(crate) fn document(bytes: &[u8]) {
     PROGRAM.with(|program| program.get_or_init(Program::new).check(text));
 }
 
-/// What knows some of the names in documents.
+/// A program that knows some of the names in documents.
 struct Program {
     runtime: Runtime,
     tokio: tokio::runtime::Runtime,
@@ -50,7 +51,7 @@ impl Program {
             }
             Err(error) => {
                 reported(text, &error);
-                // With the names in it, of which a program knows some.
+                // Now with the names resolved. The program knows some of them.
                 let whole = self.tokio.block_on(self.runtime.read_document("it.yaml", text));
                 let whole = whole.expect_err("what is not read has problems");
                 reported(text, &whole);
@@ -62,7 +63,7 @@ impl Program {
     }
 }
 
-/// Every form that can say it says the same.
+/// Checks that every form that can express the document describes the same workflow.
 fn written(document: &Document) {
     for form in DocumentForm::ALL {
         let written = match document.export(form) {
@@ -84,7 +85,7 @@ fn written(document: &Document) {
     }
 }
 
-/// Each problem is said once, where it stands.
+/// Checks that each problem is reported once and has a valid position.
 fn reported(text: &str, error: &DocumentError) {
     assert!(!error.problems().is_empty(), "refused without a problem");
     let lines: Vec<&str> = text.split('\n').collect();

@@ -1,5 +1,5 @@
-//! Untrusted bytes in a bounded number: the seeds of the fuzz corpus, and mutations of them from a generator with a
-//! fixed seed. `fuzz/` runs the same checks without a bound.
+//! Tests with a bounded number of untrusted inputs: the seeds of the fuzz corpus, and mutations of
+//! them from a generator with a fixed seed. `fuzz/` runs the same checks without a bound.
 #![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
 
 #[cfg(all(feature = "mcp-server", feature = "tool-api"))]
@@ -24,13 +24,15 @@ use agentflow::message::Conversation;
 use check::Format;
 use fastrand::Rng;
 
-/// How many changed inputs there are of each kind.
+/// Number of mutated inputs of each kind.
 const CASES: usize = 400;
 
-/// Time limit for one input in a debug build on a busy machine. On an idle machine each takes less than a second.
+/// Time limit for one input in a debug build on a busy machine. On an idle machine, each takes less
+/// than a second.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What breaks parsers: the ends of number types, keys and texts of other shapes, endings, unpaired halves.
+/// Texts that often break parsers: limits of number types, keys and values with other types, line
+/// endings, lone surrogates.
 const WORDS: &[&str] = &[
     "null",
     "true",
@@ -61,9 +63,9 @@ const WORDS: &[&str] = &[
     "]",
 ];
 
-/// The seeds of a kind, by name.
+/// Returns the seeds of a kind, sorted by name.
 fn seeds(kind: &str) -> Vec<Vec<u8>> {
-    // Other tests run the documents, too.
+    // Other tests also use the documents.
     let folder = match kind {
         "document" => "../crates/core/tests/documents",
         _ => &format!("tests/hostile_input/seeds/{kind}"),
@@ -74,7 +76,7 @@ fn seeds(kind: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).expect("a seed")).collect()
 }
 
-/// Checks the seeds and changes of them, and shows the input that breaks a promise.
+/// Checks the seeds and mutations of them, and prints the input that violates a check.
 fn hostile(kind: &str, check: impl Fn(&[u8])) {
     let seeds = seeds(kind);
     let mut rng = Rng::with_seed(7);
@@ -95,7 +97,7 @@ fn hostile(kind: &str, check: impl Fn(&[u8])) {
     }
 }
 
-/// A seed with one to four changes.
+/// Returns a seed with one to four mutations.
 fn change(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let mut input = seeds[rng.usize(..seeds.len())].clone();
     for _ in 0..rng.usize(1..=4) {
@@ -114,7 +116,7 @@ fn change(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
                 input.truncate(from);
                 input.extend_from_slice(&other[rng.usize(..=other.len())..]);
             }
-            // A value of JSON by another.
+            // Replaces a JSON value.
             _ => {
                 let values: Vec<usize> = (0..input.len()).filter(|at| input[*at] == b':').collect();
                 if !values.is_empty() {

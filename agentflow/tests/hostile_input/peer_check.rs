@@ -1,4 +1,4 @@
-//! Checks for what other programs answer: agents over the Agent2Agent protocol, and MCP servers.
+//! Checks for answers of other programs: agents over the Agent2Agent protocol, and MCP servers.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::runtime::Runtime;
 
-/// Time limit for one request, on a paused clock. The client skips a broken line, so the request behind it times out.
+/// Time limit for one request, on a paused clock. The client skips a broken line, so its request
+/// times out.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// Updates of one stream that are read.
+/// Maximum number of updates that are read from a stream.
 const UPDATES: usize = 20;
 
 thread_local! {
@@ -23,10 +24,11 @@ thread_local! {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
 }
 
-/// Checks the results of an agent: each item of a list is an update of a stream, any other value is the only result.
+/// Checks the results of an agent. Each item of a list is an update of a stream; any other value is
+/// the only result.
 ///
 /// # Panics
-/// Reading panics, or a value differs after it was written and read again.
+/// If reading panics, or if a value differs after it was written and read again.
 pub(crate) fn a2a(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     let results = match value {
@@ -69,14 +71,14 @@ async fn a2a_results(results: Vec<Value>) {
             explained(update);
         }
     }
-    // The card comes from the peer, too.
+    // The peer also provides the card.
     for card in results {
         let client = A2aClient::in_memory("peer", card, |_| stream::empty()).request_timeout(LIMIT);
         explained(client.build().expect("usable").card().await);
     }
 }
 
-/// Checks that a value survives a journal.
+/// Checks that a value survives a round trip through the journal.
 fn written_again<T: Serialize + DeserializeOwned>(value: &Value) {
     let Ok(read) = T::deserialize(value) else { return };
     let written = serde_json::to_value(&read).expect("it is written as JSON");
@@ -84,10 +86,11 @@ fn written_again<T: Serialize + DeserializeOwned>(value: &Value) {
     assert_eq!(serde_json::to_value(again).expect("it is written as JSON"), written);
 }
 
-/// Checks the result of an MCP server: these bytes are the result of every request but the first.
+/// Checks the result of an MCP server. These bytes are the result of every request except the
+/// first.
 ///
 /// # Panics
-/// Reading it panics, or it is refused without a message.
+/// If reading it panics, or if it is refused without a message.
 pub(crate) fn mcp(bytes: &[u8]) {
     let result: Vec<u8> = bytes.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
     TOKIO.with(|tokio| tokio.block_on(mcp_results(result)));
@@ -145,7 +148,7 @@ fn initialized() -> String {
     .to_string()
 }
 
-/// Checks that a refusal has a text.
+/// Checks that an error has a message.
 fn explained<T, E: std::fmt::Display>(outcome: Result<T, E>) {
     if let Err(error) = outcome {
         assert!(!error.to_string().trim().is_empty());

@@ -1,6 +1,7 @@
-//! Checks for untrusted text that the library reads: schemas, queries, expressions, templates, addresses, and descriptions of
-//! tools. The bounded tests in `main.rs` and the fuzz targets of `fuzz/` call the same functions. A check does not require that a
-//! text is accepted. It requires that reading it ends, and that a refusal has a message.
+//! Checks for untrusted text that the library parses: schemas, queries, expressions, templates,
+//! URLs, and descriptions of tools. The bounded tests in `main.rs` and the fuzz targets in `fuzz/`
+//! call the same functions. A check does not require that a text is accepted. It requires that
+//! parsing ends, and that a refusal has a message.
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,4 @@
-//! Bodies of several steps: each item, round or branch is a workflow below the node.
+//! Tests bodies of several steps: each item, round or branch is a workflow below the node.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ async fn operators_reach_the_gates_of_bodies() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.abandon();
     tokio::task::yield_now().await;
-    // Nobody executes the run now.
+    // No process executes the run now.
     let runtime = process();
     let wrong = runtime.answer(&run, "notes[1]/approval", "yes", "ada").await.unwrap_err();
     assert!(wrong.to_string().contains("does not fit"), "{wrong}");
@@ -216,7 +216,7 @@ expanded!(mailing, u64 => u64, |steps, n| {
 #[tokio::test(start_paused = true)]
 async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
     let all = ["mail 1", "done 1", "mail 2", "done 2", "mail 3", "done 3"];
-    // By its own policy, in memory and kept.
+    // By the node's own retry policy, in memory and with a store.
     FAILS.set(1);
     assert_eq!(mailing::call(None, 1).await?, 1);
     assert_eq!(SEEN.with(Seen::take), all);

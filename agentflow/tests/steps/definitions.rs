@@ -1,4 +1,5 @@
-//! A changed definition: what counts for the hash, and what a run does about it that began with another one.
+//! Tests changed definitions: the parts that affect the hash, and the reaction of a run that
+//! started with another definition.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ fn what_a_node_does_and_its_policy_count() {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Order")]
 struct Told {
-    /// What it is called.
+    /// Title of the order.
     title: String,
     description: Vec<Option<u8>>,
 }
@@ -77,7 +78,7 @@ fn comments_do_not_count_and_properties_do() {
     assert_ne!(told, other);
 }
 
-// Two workflows that call each other, and one of them itself.
+// Two workflows that call each other; one of them also calls itself.
 expanded!(ping, u64 => u64, |steps, n| {
     let a = step!(steps, Node::new("a"), [ping_fn, pong_fn], (n,), |_: Context, (n,)| async move {
         Ok::<u64, Error>(n)
@@ -122,14 +123,14 @@ fn workflows_that_call_each_other_have_hashes() {
     let (first, second) = (ping::workflow().graph(), pong::workflow().graph());
     let a = first.node("a").unwrap();
     assert_eq!(a.workflows.keys().collect::<Vec<_>>(), ["ping", "pong"]);
-    // Each is all that can be reached from it: from both of these, both.
+    // Each hash covers all workflows that can be reached. From both workflows, both can be reached.
     assert_eq!(a.workflows["ping"], a.workflows["pong"]);
     assert_eq!(second.node("b").unwrap().workflows["ping"], a.workflows["ping"]);
     assert!(a.writes, "a workflow that calls itself counts as one that writes");
     assert_ne!(first.hash(), second.hash());
 }
 
-/// `a`, `mail`, which writes, then a gate, then `end`.
+/// Builds a workflow with `a`, then `mail` with a side effect, then a gate, then `end`.
 fn flow(a: u64, mail: u64, end: u64, more: bool) -> Workflow<(u64,), u64> {
     Workflow::build("flow", ["n"], |b, (n,)| {
         let step = |b: &mut Builder, node: Node, n| b.node(node, (n,), |_, (n,)| async move { Step::Ok(n + 1) });
@@ -162,7 +163,7 @@ async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_began_is_neither_repeated_nor_left_out() {
-    // What has not begun may change, and what wrote nothing.
+    // Nodes that have not started may change, and so may nodes without side effects.
     assert_eq!(resumed(&flow(1, 1, 2, true)).await.unwrap(), 4);
     assert_eq!(resumed(&flow(2, 1, 1, false)).await.unwrap(), 3);
     for changed in [flow(1, 2, 1, false), flow(1, 0, 1, false)] {

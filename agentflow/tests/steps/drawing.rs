@@ -1,4 +1,4 @@
-//! Drawings of what a workflow's source says: order, returns, bodies.
+//! Tests drawings of a workflow's structure: order, returns, bodies.
 
 use agentflow::__private::returns;
 use agentflow::{Approval, Context, Error};
@@ -97,7 +97,7 @@ expanded!(wide, u64 => u64, |steps, n| {
 #[test]
 fn a_picture_has_what_is_written_and_the_fewest_edges_of_order() {
     let graph = wide::workflow().graph();
-    // In the plan it waits for the ends of both arms, which stand for nothing that is written.
+    // In the plan, it waits for the ends of both arms, which have no counterpart in the source.
     let order: Vec<&str> = graph.node("last").unwrap().order.iter().map(|edge| edge.node.as_str()).collect();
     assert_eq!(order, ["if/then/yield", "if/else/yield"]);
     assert_eq!(

@@ -1,7 +1,8 @@
-//! Workflows as `#[workflow]` writes them, by hand: each function here is the expansion of the source in its comment.
-//! It does not use the attribute, so a fault here is one of the library.
+//! Hand-written workflows in the form to which `#[workflow]` expands. Each use of `expanded!` is the
+//! expansion of the source in its comment. The attribute is not used, so a failure is a mistake in
+//! the library.
 
-/// The trait of a workflow with one input, for a type of the workflow's name, and the link to its function.
+/// Implements the trait of a workflow with one input for a type with the workflow's name.
 macro_rules! expanded {
     ($name:ident, $input:ty => $ok:ty, $nodes:expr) => {
         #[allow(non_camel_case_types)]

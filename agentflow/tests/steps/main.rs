@@ -1,5 +1,6 @@
-//! The contract between `#[workflow]` and the library: values that are computed once, checks, returns, bodies of several
-//! steps, written order. The workflows are written as the attribute expands them.
+//! Tests the contract between `#[workflow]` and the library: values that are computed once, checks,
+//! returns, bodies of several steps, source order. The workflows are written in the form to which
+//! the attribute expands.
 
 mod bodies;
 mod definitions;
@@ -15,7 +16,7 @@ use std::sync::Mutex;
 pub(crate) type Steps<'s> = agentflow::__private::Steps<'s, agentflow::Error>;
 pub(crate) use agentflow::__private::{Handle, Node};
 
-/// What happened, in order, of one test.
+/// A log of events in one test, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<Vec<String>>);
 
@@ -33,7 +34,8 @@ impl Seen {
     }
 }
 
-/// The body of a step that adds one and takes a moment.
+/// Writes a step in the form to which the attribute expands: it announces its callees and then runs
+/// its body.
 macro_rules! step {
     ($steps:expr, $name:expr, $reads:expr, $body:expr) => {
         step!($steps, agentflow::__private::Node::new($name), [], $reads, $body)

@@ -1,4 +1,5 @@
-//! Written order: what writes runs at its place, and all that is below a gate or a check waits for it.
+//! Tests source order: steps with side effects run at their position, and all nodes below a gate or
+//! a check wait for it.
 
 use agentflow::workflow::Graph;
 use agentflow::{Approval, Context, Error, Result};
@@ -26,7 +27,7 @@ fn mails(steps: &mut Steps<'_>, node: Node, n: Handle<u64>) -> Handle<u64> {
     step!(steps, node, [mail], (n,), |_: Context, (n,)| async move { Ok::<u64, Error>(mail(n).await) })
 }
 
-/// The order edges of each node that has any.
+/// Returns the order edges of each node that has any.
 fn order(graph: &Graph) -> Vec<String> {
     let nodes = graph.nodes.iter().filter(|node| !node.order.is_empty());
     let of = |node: &agentflow::workflow::GraphNode| {
@@ -40,7 +41,7 @@ expanded!(writes, u64 => u64, |steps, n| {
     let a = mails(steps, Node::new("a"), n);
     looks(steps, "free", n);
     mails(steps, Node::new("b"), n);
-    // It reads what `a` gives, and waits for `b`.
+    // It reads the output of `a` and waits for `b`.
     mails(steps, Node::new("c"), a);
     mails(steps, Node::new("apart").unordered(), n);
     step!(steps, Node::new("marked").write(), [], (n,), |_: Context, (n,)| async move { Ok::<u64, Error>(n) });
@@ -60,7 +61,7 @@ expanded!(barriers, u64 => u64, |steps, n| {
     let ok: Handle<Approval> = steps.gate(Node::new("ok"), (n,), |(n,)| Ok(("go?".to_owned(), n)));
     looks(steps, "look", n);
     steps.value::<_, u64, _>(Node::new("value"), (n,), |(n,)| Ok(n));
-    // It reads the answer, which is an edge already.
+    // It reads the answer, so it already has an edge.
     steps.value::<_, u64, _>(Node::new("reads"), (ok, a), |(_, a)| Ok(a));
     mails(steps, Node::new("b").unordered(), n);
     mails(steps, Node::new("c"), n);

@@ -1,4 +1,4 @@
-//! Mistakes that are found while a workflow is built, and failures of what a user wrote that is not a step.
+//! Mistakes that are found while a workflow is built, and failures in user code that is not a step.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
@@ -76,7 +76,7 @@ async fn a_workflow_that_cannot_be_built_is_an_error() {
     }
 }
 
-// With the stop policy `best_effort`: nothing below a gate that failed begins, and nothing below a check.
+// With the stop policy `best_effort`, no node below a failed gate or check starts.
 expanded!(held, u64 => u64, |steps, n| {
     steps.stop_policy(StopPolicy::BestEffort);
     let _: Handle<Approval> = steps.gate(Node::new("ok"), (n,), |(n,)| match n {
@@ -117,7 +117,8 @@ async fn a_round_that_began_counts_whatever_until_says_later() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     handle.abandon();
     tokio::task::yield_now().await;
-    // Two rounds are done and the third has begun. For the next process the first would have been enough.
+    // Two rounds are done and the third has started. For the next process, the first round would be
+    // enough.
     OVER.store(true, Ordering::SeqCst);
     let handle = process().resume_as(&run, &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);

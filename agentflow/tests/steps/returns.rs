@@ -1,4 +1,4 @@
-//! Early returns: what stands below an arm that returns runs only when that arm was not taken.
+//! Tests early returns: nodes below an arm that returns run only if that arm was not taken.
 
 use agentflow::__private::{arms, returns};
 use agentflow::Result;

@@ -1,4 +1,4 @@
-//! Values: computed once in a run, live and after a restart.
+//! Tests that values are computed once in a run, live and after a restart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::{Handle, Node, Steps, step};
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Another number each time.
+/// Returns a new number with each call.
 fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -40,7 +40,7 @@ fn check_ids(steps: &mut Steps<'_>, ids: Handle<Vec<u64>>) -> Handle<bool> {
     steps.value::<_, bool, _>(Node::new("output"), (ids,), |(ids,)| Ok(ids[0] == ids[1] && ids[1] == ids[2]))
 }
 
-// The same, with an output that is equal in all runs when the three are one number.
+// Like `ids`, with an output that is the same in all runs if the three numbers are equal.
 expanded!(one_id, u64 => bool, |steps, n| {
     let id = steps.value::<_, u64, _>(Node::new("id"), (), |()| Ok(new_id()));
     let a = step!(steps, "a", (id, n), same);
@@ -66,7 +66,7 @@ async fn a_value_is_one_event_of_a_run_that_is_kept() {
     let events = store.read(&run, 0, 100).await.unwrap();
     let of_id: Vec<_> = events.iter().filter(|event| event.path.to_string() == "id").map(|e| e.name()).collect();
     assert_eq!(of_id, ["workflow.node.completed"]);
-    // The output is said once, by the end of the run.
+    // The output is recorded once, by the end of the run.
     assert!(!events.iter().any(|event| event.path.to_string() == "output"));
 
     let runtime: Runtime = test_runtime().build();

@@ -1,4 +1,4 @@
-//! A loopback HTTP server whose answers a test writes out in full: bytes, pauses, broken connections.
+//! An HTTP server on loopback with fully scripted answers: bytes, pauses, broken connections.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// What the server does with one request, in order.
+/// An action of the server while it answers a request. Actions are executed in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Writes bytes as they are.
@@ -23,17 +23,17 @@ pub(crate) enum Act {
     Close,
     /// Waits.
     Wait(Duration),
-    /// Writes nothing more and reports when the client has closed the connection.
+    /// Writes nothing more, and reports when the client has closed the connection.
     Stall,
 }
 
-/// What the server received.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) head: String,
     pub(crate) body: String,
     pub(crate) at: Instant,
-    /// Which connection, from 0.
+    /// Number of the connection, starting at 0.
     pub(crate) connection: usize,
 }
 
@@ -51,7 +51,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Answers the n-th request with the n-th script; further ones with status 410.
+    /// Answers the n-th request with the n-th script, and further requests with status 410.
     pub(crate) async fn start(scripts: Vec<Vec<Act>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("bound"));
@@ -147,19 +147,19 @@ async fn read_request(socket: &mut TcpStream) -> Option<(String, String)> {
     }
 }
 
-/// A whole response with a length.
+/// Returns a complete response with a content length.
 pub(crate) fn response(status: u16, kind: &str, body: &str) -> Vec<u8> {
     response_with(status, kind, "", body)
 }
 
-/// A whole response with further header lines, each ended by `\r\n`.
+/// Returns a complete response with additional header lines, each ended by `\r\n`.
 pub(crate) fn response_with(status: u16, kind: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{headers}content-length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 
-/// The head of a chunked response.
+/// Writes the head of a chunked response.
 pub(crate) fn chunked(kind: &str) -> Act {
     Act::Write(
         format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nx-request-id: req_1\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -167,7 +167,7 @@ pub(crate) fn chunked(kind: &str) -> Act {
     )
 }
 
-/// One server-sent event as a piece of the body.
+/// Writes one server-sent event as a piece of the body.
 pub(crate) fn event(data: &str) -> Act {
     Act::Chunk(format!("data: {data}\n\n").into_bytes())
 }

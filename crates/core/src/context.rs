@@ -1,5 +1,8 @@
-//! `Context`: the argument that the body of a tool, an agent or a workflow step gets. It has the run's id, the step's
-//! path, the resources, the clock and the cancellation. It runs nothing itself.
+//! [`Context`]: the argument that the body of a tool, an agent or a workflow step receives.
+//!
+//! It gives access to the run's id, the step's path, the resources, the clock, the cancellation,
+//! and, in the submodules, the state, the mailboxes, the artifacts and the memory. A context
+//! executes nothing; agents, workflows and tools derive a new context for each nested call.
 
 mod artifact_access;
 mod mail_access;
@@ -21,12 +24,13 @@ use crate::run::{Around, HOOKS, Host, NestedCall, RunShared};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// What the body of a tool, an agent or a workflow step is given: its run and place, its resources, its clock.
+/// The environment of the body of a tool, an agent or a workflow step: its run and path, its
+/// resources, its clock.
 ///
-/// Take it as the first parameter, `cx: &Context`; the model never sees it. Cloning is cheap. A clone may outlive the
-/// call, but the run does not wait for it.
+/// Take it as the first parameter, `cx: &Context`; the model never sees it. Cloning is cheap. A
+/// clone may outlive the call, but the run does not wait for it.
 ///
-/// In a program's own code a context comes from [`Runtime::context`](crate::Runtime::context), in a unit test from
+/// Outside of a run, use [`Runtime::context`](crate::Runtime::context); in a unit test, use
 /// [`Context::detached`].
 ///
 /// ```
@@ -54,33 +58,34 @@ pub struct Context {
     run: Arc<RunShared>,
     path: StepPath,
     attempt: u32,
-    /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
-    /// that a crash interrupted has the same as the one that continues its work.
+    /// Numbers the scope below which an attempt records nested calls: 1 plus the number of failed
+    /// attempts. An attempt that a crash interrupted and the attempt that continues it have the
+    /// same number.
     scope: u32,
-    /// What is known of a call of a tool from the attempts at its step before this one, where there is something.
+    /// Earlier attempts at this tool call, if any.
     made_before: Option<Arc<MadeBefore>>,
-    /// How many agents and workflows stand around it.
+    /// Number of agents and workflows that contain this step.
     depth: u32,
-    /// Whether it is one of a run, and not of a program's own code.
+    /// `true` in a run, `false` in a program's own code.
     in_run: bool,
-    /// Whether it is that of hooks around an agent, which run only when the agent begins: their calls have paths of their
-    /// own.
+    /// `true` in the hooks around an agent. Hooks run only when the agent starts, so their calls
+    /// are recorded below a separate path.
     of_hooks: bool,
-    /// Whether it is that of a value, which is computed in place and saves nothing.
+    /// `true` while a value or a condition is computed, which saves nothing.
     of_value: bool,
     resources: Resources,
-    /// The scopes that what runs here is granted.
+    /// Scopes that are granted to the code in this context.
     grants: Arc<[Arc<str>]>,
 }
 
-/// What earlier attempts at a step say of a call of a tool that a further one makes, too.
+/// Earlier attempts at a tool call that the current attempt makes again.
 #[derive(Default)]
 pub(crate) struct MadeBefore {
-    /// What names the call over all attempts, when that is not its path.
+    /// Key that identifies the call over all attempts, if it differs from the path.
     pub(crate) key: Option<Arc<str>>,
-    /// Where they made it.
+    /// Paths of the earlier calls.
     pub(crate) paths: Vec<StepPath>,
-    /// It had failed of itself, and was not stopped in the middle.
+    /// `true` if the call failed, `false` if it was interrupted.
     pub(crate) failed: bool,
 }
 
@@ -90,14 +95,14 @@ impl Context {
         Self::with_grants(run, path, resources, grants)
     }
 
-    /// One with other grants than those of the runtime.
+    /// Creates a context with other grants than the runtime's.
     pub(crate) fn with_grants(
         run: Arc<RunShared>,
         path: StepPath,
         resources: Resources,
         grants: Arc<[Arc<str>]>,
     ) -> Self {
-        // Whatever has a path is inside of its run.
+        // A step with a path is nested at least one level deep, in its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
         Self {
             run,
@@ -114,53 +119,57 @@ impl Context {
         }
     }
 
-    /// One that belongs to no run, for a program's own code. Its id is a new one.
+    /// Creates a context for a program's own code. It belongs to no run and has a new id.
     pub(crate) fn of_host(host: &Arc<Host>) -> Self {
         let run = Arc::new(RunShared::new(host.detached_id(), host, None));
         Self { in_run: false, ..Self::new(run, StepPath::root(), host.resources.clone()) }
     }
 
-    /// The same with other grants than those of the runtime.
+    /// Replaces the grants.
     pub(crate) fn granted(self, grants: &Arc<[Arc<str>]>) -> Self {
         Self { grants: Arc::clone(grants), ..self }
     }
 
-    /// The scopes that what runs here is granted, and what is begun here.
+    /// Scopes that are granted to the code in this context and to the agents and workflows it
+    /// calls.
     pub(crate) fn grants(&self) -> &Arc<[Arc<str>]> {
         &self.grants
     }
 
-    /// The same for another attempt at the step.
+    /// Returns the context of another attempt at the step.
     pub(crate) fn with_attempt(self, attempt: u32, scope: u32) -> Self {
         Self { attempt, scope, ..self }
     }
 
-    /// The context of a call of a tool in the step that this belongs to.
+    /// Returns the context of a tool call in this step.
     pub(crate) fn of_call(&self, path: StepPath, key: &str, before: MadeBefore, resources: &Resources) -> Self {
+        // The key is stored only if it differs from the path, so that the common case needs no
+        // allocation.
         let key = (path.to_string() != key).then(|| key.into());
         let made_before = (key.is_some() || !before.paths.is_empty()).then(|| Arc::new(MadeBefore { key, ..before }));
         let resources = resources.clone();
         Self { path, made_before, attempt: 1, scope: 1, resources, ..self.clone() }
     }
 
-    /// What names the step over all attempts, within its run.
+    /// Returns the key that identifies the step in its run over all attempts.
     pub(crate) fn call_key(&self) -> String {
         let key = self.made_before.as_ref().and_then(|before| before.key.as_ref());
         key.map_or_else(|| self.path.to_string(), ToString::to_string)
     }
 
-    /// Where earlier attempts at the step made the call of a tool that this is, and whether it had failed of itself then.
+    /// Returns the paths at which earlier attempts made this tool call, and `true` if the call
+    /// failed there.
     pub(crate) fn made_before(&self) -> (&[StepPath], bool) {
         self.made_before.as_ref().map_or((&[], false), |before| (&before.paths, before.failed))
     }
 
-    /// The number of what this attempt records below itself, from 1.
+    /// Returns the number of the attempt's scope, from 1; see the field `scope`.
     pub(crate) fn attempt_scope(&self) -> u32 {
         self.scope
     }
 
-    /// A context that belongs to no run, for calling a tool's function in a test. Each has an id of its own, so that
-    /// [`idempotency_key`](Self::idempotency_key)s differ.
+    /// Creates a context that belongs to no run, for calling a tool's function in a test. Each
+    /// context has a new id, so that [`idempotency_key`](Self::idempotency_key)s differ.
     pub fn detached() -> Self {
         Self::of_host(Host::of_process())
     }
@@ -178,18 +187,19 @@ impl Context {
         &self.run.host
     }
 
-    /// Whether an agent or a workflow that is begun here is part of the run: in a step. Outside of any run, and in a
-    /// hook that runs before the run's own first event, it is a run of its own.
+    /// Returns `true` if an agent or a workflow that is started here becomes part of the run.
+    /// Outside of any run, and in a hook that runs before the first event of the run, it becomes a
+    /// separate run.
     pub(crate) fn is_step(&self) -> bool {
         self.in_run && !self.path.is_root()
     }
 
-    /// Whether it is one of a run, and not of a program's own code.
+    /// Returns `true` in a run, `false` in a program's own code.
     pub(crate) fn is_in_run(&self) -> bool {
         self.in_run
     }
 
-    /// Shows an event of what is called here to sinks, outside of any run: nothing keeps it.
+    /// Sends an event to the sinks outside of any run. The event is not recorded.
     pub(crate) fn tell(&self, kind: EventKind) {
         self.run.log.tell(self.now(), &self.path, kind);
     }
@@ -202,31 +212,33 @@ impl Context {
         self.depth
     }
 
-    /// The same for hooks around the agent that is here.
+    /// Returns the context for hooks around this agent.
     pub(crate) fn of_hooks(self) -> Self {
         Self { of_hooks: true, ..self }
     }
 
-    /// The same for the expression of a value.
+    /// Returns the context for the expression of a value.
     pub(crate) fn of_value(self) -> Self {
         Self { of_value: true, ..self }
     }
 
-    /// The path below which an agent or a workflow that is begun here records what it does.
+    /// Returns the path below which an agent or a workflow that is started here records its steps.
     ///
     /// # Errors
-    /// When this attempt had called something else in an earlier process, which may have had an effect.
+    /// If this attempt made another call at this position in an earlier process, and that call may
+    /// have had an effect.
     pub(crate) fn claim(&self, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
         self.run.claim(self.scope(), called)
     }
 
-    /// The path below which calls of tools are recorded here; `known` is where they were before.
+    /// Returns the path below which tool calls are recorded here. `known` is the path they had
+    /// before.
     pub(crate) fn claim_base(&self, known: Option<StepPath>) -> StepPath {
         self.run.claim_base(self.scope(), known)
     }
 
-    /// Why the output of this attempt cannot be trusted: it called something else in the place of an agent or a workflow
-    /// that it had begun in an earlier process.
+    /// Returns the failure of an attempt whose nested calls differ from those that it made in an
+    /// earlier process. Its output cannot be trusted.
     pub(crate) fn left_over(&self) -> Option<Failure> {
         self.run.left_over(|| self.scope())
     }
@@ -238,17 +250,19 @@ impl Context {
         }
     }
 
-    /// How many attempts at this step have failed before.
+    /// Returns the number of failed attempts at this step.
     pub(crate) fn failed_attempts(&self) -> u32 {
         self.scope - 1
     }
 
-    /// Whether this attempt, in a further call, continues what an earlier one has begun at a path. It does so once.
+    /// Returns `true` if a further call of this attempt continues the call that an earlier process
+    /// began at `base`. Returns it once for each path.
     pub(crate) fn continues(&self, base: &StepPath) -> bool {
         self.run.continues(&self.scope(), base)
     }
 
-    /// An attempt begins: what it begins is counted from the first one, and what one before it wrote does not count.
+    /// Starts an attempt: nested calls are counted from the first again, and state that the
+    /// previous attempt wrote is discarded.
     pub(crate) fn begin_attempt(&self) {
         self.run.forget_claims(|| self.scope());
         if let Some(mut states) = self.run.states() {
@@ -261,55 +275,59 @@ impl Context {
         self.attempt
     }
 
-    /// The run that this belongs to; outside of any run, an id of this context alone.
+    /// The id of the run. Outside of any run, an id of this context only.
     pub fn run_id(&self) -> &RunId {
         &self.run.id
     }
 
-    /// Where in the run this is, such as `tool#2.search`.
+    /// The path of the step in the run, such as `tool#2.search`.
     pub fn path(&self) -> &StepPath {
         &self.path
     }
 
-    /// The id of the session that the run is one of ([`RunRequest::session`](crate::agent::RunRequest::session)): what a
-    /// tool keeps for a session, it keeps by this.
+    /// The id of the session that the run belongs to
+    /// ([`RunRequest::session`](crate::agent::RunRequest::session)). Tools that keep data per
+    /// session use it as the key.
     pub fn session(&self) -> Option<&str> {
         self.run.own().and_then(|own| own.began.session())
     }
 
-    /// On whose behalf the run was started, as the program said with [`StartRun::caller`](crate::runtime::StartRun::caller)
-    /// or [`RunRequest::caller`](crate::agent::RunRequest::caller). It is a name and no proof: what a run may do is
-    /// decided by its grants.
+    /// The caller on whose behalf the run was started, set with
+    /// [`StartRun::caller`](crate::runtime::StartRun::caller) or
+    /// [`RunRequest::caller`](crate::agent::RunRequest::caller). It is a name and not a proof of
+    /// identity: the permissions of a run are its grants.
     pub fn caller(&self) -> Option<&str> {
         self.run.own().and_then(|own| own.began.caller())
     }
 
-    /// The trace of the host that the run belongs to, as the program said with
+    /// The trace id of the host program, set with
     /// [`StartRun::trace_id`](crate::runtime::StartRun::trace_id) or
-    /// [`RunRequest::trace_id`](crate::agent::RunRequest::trace_id): also after a restart, so that a tool can hand it on to
-    /// a service that it calls.
+    /// [`RunRequest::trace_id`](crate::agent::RunRequest::trace_id). It is kept over restarts, so
+    /// that a tool can pass it to the services that it calls.
     pub fn trace_id(&self) -> Option<&str> {
         self.run.own().and_then(|own| own.began.trace_id())
     }
 
-    /// The tags of the run: the same for everything that is nested in it.
+    /// The tags of the run. Nested agents and workflows have the same tags.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         self.run.own().map_or(&NONE, |own| own.began.tags())
     }
 
-    /// A key that stays the same however often this step is started again, for services that take one.
+    /// A key that stays the same in each attempt at this step, for services that accept an
+    /// idempotency key.
     pub fn idempotency_key(&self) -> String {
         format!("{}/{}", self.run.id, self.call_key())
     }
 
-    /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
+    /// Returns the resource of a type, if the agent or its runtime has one. A parameter of type
+    /// `Inject<T>` reports a missing resource earlier: when the agent is built or the run starts.
     pub fn resource<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.resources.get::<T>()
     }
 
-    /// The resource of a type for a parameter [`Inject<T>`](Inject): in a step of a workflow, which calls a tool as the
-    /// function that it is.
+    /// Returns the resource of a type as a parameter [`Inject<T>`](Inject), for a workflow step
+    /// that calls a tool as a plain function.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -337,21 +355,24 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`Error::MissingResource`](crate::Error::MissingResource) when neither the run's runtime nor whoever began this
-    /// has one.
+    /// [`Error::MissingResource`](crate::Error::MissingResource) if neither the runtime nor the run
+    /// provides the resource.
     pub fn inject<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Inject<T>> {
         let key = ResourceKey::of::<T>();
         match self.resource::<T>() {
             Some(resource) => Ok(resource.into()),
+            // A test that replaces the tool need not provide its resources.
             None if self.host().part::<UnusedResources>().is_some_and(|unused| (unused.0)(key)) => Ok(Inject::absent()),
             None => Err(Error::MissingResource { resource: self.resources.missing(key) }),
         }
     }
 
-    /// Shows how far this step has come: any value that is JSON, such as `"3 of 7"`. It is an event `step.progress` for the
-    /// streams of the run and for the sinks that want deltas, now and in order; it is never recorded and changes nothing.
-    /// When nobody listens, and outside of any run, it costs a look; so it does while a redactor takes secrets out of events,
-    /// since a secret may be in two pieces. A value without a JSON form is left out.
+    /// Reports the progress of this step: any value that is JSON, such as `"3 of 7"`.
+    ///
+    /// The event `step.progress` goes to the streams of the run and to the sinks that want deltas,
+    /// immediately and in order. It is never recorded. The call is cheap if no sink listens or
+    /// outside of any run, and it sends nothing while a redactor removes secrets from events, since
+    /// a secret may be split over two values. A value without a JSON form is dropped.
     pub fn emit<P: Serialize + ?Sized>(&self, progress: &P) {
         if self.run.log.wants_deltas()
             && let Ok(json) = serde_json::to_string(progress)
@@ -361,23 +382,30 @@ impl Context {
         }
     }
 
-    /// The time by the run's clock; use it instead of the system's so that tests own it.
+    /// The current time of the run's clock. Use it instead of the system's clock, so that tests
+    /// control the time.
     pub fn now(&self) -> Timestamp {
         self.run.now()
     }
 
-    /// Whether the run was cancelled. Long loops and blocking bodies ask now and then.
+    /// Returns `true` if the run was cancelled. Long loops and blocking bodies should check it
+    /// regularly.
     pub fn is_cancelled(&self) -> bool {
         self.run.is_cancelled()
     }
 
-    /// Waits until the run is cancelled. An async body need not: it is dropped at its next await.
+    /// Waits until the run is cancelled. An async body does not need it: it is dropped at its next
+    /// await.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and has no other effect.
     pub async fn cancelled(&self) {
         self.run.cancelled().await;
     }
 }
 
-/// Where an attempt at a step records what is below it.
+/// Returns the path below which an attempt at a step records nested calls: the step itself for the
+/// first scope, then `attempt#N`.
 pub(crate) fn scope_of(step: &StepPath, scope: u32) -> StepPath {
     match scope {
         1 => step.clone(),
@@ -385,7 +413,8 @@ pub(crate) fn scope_of(step: &StepPath, scope: u32) -> StepPath {
     }
 }
 
-/// The attempt at a step that records what it begins at a path, or its calls below it, from 1; `None` when none does.
+/// Returns the scope number, from 1, of the attempt at `step` that records calls below `parent`.
+/// Returns `None` if `parent` is not such a path.
 pub(crate) fn attempt_of(step: &StepPath, parent: &StepPath) -> Option<u32> {
     let (step, parent) = (step.to_string(), parent.to_string());
     let rest = parent.strip_prefix(&step)?;
@@ -396,6 +425,7 @@ pub(crate) fn attempt_of(step: &StepPath, parent: &StepPath) -> Option<u32> {
     for part in rest.strip_prefix('/')?.split('/') {
         match part.strip_prefix("attempt#") {
             Some(number) => attempt = number.parse().ok()?,
+            // `call#N` numbers the calls of an attempt and does not start another one.
             None if part.starts_with("call#") => {}
             None => return None,
         }

@@ -1,5 +1,5 @@
-//! `DryRun`: what running a workflow or an agent would do, found without doing any of it. It is data; workflows and agents
-//! describe themselves.
+//! [`DryRun`]: a description of the steps of a workflow or an agent, computed without executing
+//! them. The types are plain data; workflows and agents fill them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,11 +11,13 @@ use serde_json::Value;
 
 use crate::tool_definition::{Effects, ToolPolicy};
 
-/// What running a workflow or an agent would do: its steps in a possible order, what each reads, gives and calls, and what
-/// it needs for that. Nothing is called for it, no model is opened and no store is asked.
+/// The steps that a workflow or an agent would execute, in a possible order, with the data that
+/// each reads, returns and calls, and the resources and limits it needs. No tool or model is called
+/// and no store is read.
 ///
-/// [`Workflow::dry_run`](crate::Workflow::dry_run) and [`AgentOutline::dry_run`](crate::agent::AgentOutline::dry_run) make
-/// one, and [`Runtime::dry_run`](crate::Runtime::dry_run) of what is known by its name. It is printed as text and serialises.
+/// Returned by [`Workflow::dry_run`](crate::Workflow::dry_run), by
+/// [`AgentOutline::dry_run`](crate::agent::AgentOutline::dry_run) and, by name, by
+/// [`Runtime::dry_run`](crate::Runtime::dry_run). It can be printed as text and serialized.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -54,17 +56,20 @@ use crate::tool_definition::{Effects, ToolPolicy};
 pub struct DryRun {
     /// `workflow` or `agent`.
     pub what: &'static str,
-    /// Its name.
+    /// Name of the workflow or agent.
     pub name: Arc<str>,
-    /// The JSON Schema of what it takes: the inputs of a workflow by their names, the message to an agent.
+    /// JSON Schema of the input: an object with the inputs of a workflow, or the message to an
+    /// agent.
     pub input: Value,
-    /// The JSON Schema of what it gives.
+    /// JSON Schema of the output.
     pub output: Value,
-    /// The steps, each after all that it waits for. Of an agent, its model calls and the tools that these may ask for.
+    /// The steps, each after the steps it waits for. For an agent: its model calls and the tools
+    /// that the model may call.
     pub steps: Vec<DryStep>,
-    /// What bounds it, by name: the most steps at once of a workflow, the limits of an agent.
+    /// Limits by name: the maximum number of concurrent steps of a workflow, the limits of an
+    /// agent.
     pub limits: Value,
-    /// Reads of the state that may fail, since no node before them declares that it saves the key.
+    /// Reads of the state that may fail, since no earlier node declares that it saves the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<DryIssue>,
 }
@@ -93,57 +98,59 @@ pub struct DryStateRead {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DryStep {
-    /// The node's name; of an agent `model`, or the name of the tool.
+    /// Name of the node; for an agent, `model` or the name of the tool.
     pub name: String,
-    /// What it is, such as `step`, `router`, `gate`, `model` or `tool`.
+    /// Kind of step, such as `step`, `router`, `gate`, `model` or `tool`.
     pub kind: String,
-    /// From 1: steps of one stage wait for none of each other and may run at the same time.
+    /// Stage, from 1. Steps of one stage do not wait for each other and may run concurrently.
     pub stage: u32,
-    /// The inputs and nodes that it reads.
+    /// Inputs and nodes that the step reads.
     pub reads: Vec<DryRead>,
-    /// The keys of the state that it declares to read. Reads in the code of a tool are not included.
+    /// Keys of the state that the step declares to read. Reads in the code of a tool are not
+    /// included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reads_state: Vec<DryStateRead>,
-    /// The keys of the state that it declares to save; `*` for all fields of its output.
+    /// Keys of the state that the step declares to save; `*` for all fields of its output.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub saves_state: Vec<Arc<str>>,
-    /// The other nodes that it waits for.
+    /// Other nodes that the step waits for.
     pub after: Vec<String>,
-    /// Under which conditions it runs, in words; all of them must hold unless `enough` says how many.
+    /// Conditions under which the step runs, in words. All of them must hold, unless `enough` is
+    /// set.
     pub when: Vec<String>,
-    /// How many of the conditions are enough.
+    /// Minimum number of conditions that must hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enough: Option<usize>,
-    /// The JSON Schema of its output.
+    /// JSON Schema of the output.
     pub gives: Value,
-    /// What it calls, as far as that is written in it.
+    /// Calls that are visible in the definition. Calls in the body of a function are not included.
     pub calls: Vec<DryCall>,
-    /// The question that a person is asked first.
+    /// Question to a person before the step runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
-    /// The longest that it may take, in milliseconds.
+    /// Time limit, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How often it is tried at most.
+    /// Maximum number of attempts.
     pub attempts: u32,
-    /// Whether it is called again when a crash interrupted it.
+    /// `true` if the step is executed again after a crash interrupted it.
     pub repeatable: bool,
-    /// Whether it changes something outside of the run, as far as that is declared.
+    /// `true` if the step changes data outside of the run, according to its declaration.
     pub writes: bool,
-    /// Whether the run ends with its output.
+    /// `true` if the run ends with the output of this step.
     pub ends: bool,
-    /// What its items, rounds or branches consist of, where that is more than one step.
+    /// Steps of the items, rounds or branches, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bodies: Vec<DryBody>,
 }
 
-/// What an item, a round or a branch of a step consists of.
+/// The steps of an item, a round or a branch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DryBody {
     /// The branch; empty for items and rounds.
     pub branch: String,
-    /// Its steps.
+    /// The steps.
     pub steps: Vec<DryStep>,
 }
 
@@ -151,11 +158,11 @@ pub struct DryBody {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DryRead {
-    /// The input or the node.
+    /// Name of the input or node.
     pub node: String,
-    /// The JSON Schema of the value.
+    /// JSON Schema of the value.
     pub schema: Value,
-    /// Whether the step also runs without it.
+    /// `true` if the step also runs without the value.
     pub optional: bool,
 }
 
@@ -165,9 +172,9 @@ pub struct DryRead {
 pub struct DryCall {
     /// `tool`, `agent`, `workflow` or `model`.
     pub what: &'static str,
-    /// Its name.
+    /// Name of the tool, agent, workflow or model.
     pub name: Arc<str>,
-    /// How it is treated, of a tool.
+    /// Policy, for a tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ToolPolicy>,
 }
@@ -183,12 +190,12 @@ impl DryCall {
 }
 
 impl DryRun {
-    /// The step of a name.
+    /// Returns the step with this name.
     pub fn step(&self, name: &str) -> Option<&DryStep> {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// The names of the steps by stages: those of one stage may run at the same time.
+    /// Returns the names of the steps by stage. Steps of one stage may run concurrently.
     pub fn stages(&self) -> Vec<Vec<&str>> {
         let mut stages: Vec<Vec<&str>> = Vec::new();
         for step in &self.steps {
@@ -202,7 +209,7 @@ impl DryRun {
         stages
     }
 
-    /// All calls, also those of items, rounds and branches.
+    /// Returns all calls, including those of items, rounds and branches.
     pub fn calls(&self) -> Vec<&DryCall> {
         fn collect<'d>(steps: &'d [DryStep], into: &mut Vec<&'d DryCall>) {
             for step in steps {
@@ -215,7 +222,8 @@ impl DryRun {
         calls
     }
 
-    /// The scopes that the tools among its calls ask for: a run that was granted fewer fails at the tool that needs one.
+    /// Returns the scopes that the called tools require. A run that was granted fewer fails at the
+    /// first tool that requires a missing one.
     pub fn scopes(&self) -> BTreeSet<&str> {
         let policies = self.calls().into_iter().filter_map(|call| call.policy.as_ref());
         policies.flat_map(|policy| &policy.scopes).map(|scope| &**scope).collect()
@@ -225,6 +233,7 @@ impl DryRun {
 impl fmt::Display for DryRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = self.input["properties"].as_object();
+        // An agent has a message instead of named inputs.
         let input = match fields.filter(|_| self.what == "workflow") {
             Some(fields) => {
                 let shown = fields.iter().map(|(name, schema)| format!("{name}: {}", words(schema, &self.input)));
@@ -248,6 +257,7 @@ impl fmt::Display for DryRun {
 fn show(f: &mut fmt::Formatter<'_>, steps: &[DryStep], depth: usize) -> fmt::Result {
     let indent = "  ".repeat(depth);
     let mut order: Vec<&DryStep> = steps.iter().collect();
+    // The sort is stable, so the steps of a stage keep their order.
     order.sort_by_key(|step| step.stage);
     let mut stage = 0;
     for step in order {

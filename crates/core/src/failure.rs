@@ -1,5 +1,6 @@
-//! `Failure` and `FailureKind`: a recorded failure with its kind, its sentence, and whether another attempt may
-//! succeed. It holds no source, and does not decide on another attempt.
+//! [`Failure`] and [`FailureKind`]: the recorded form of an error, with its kind, its message, and
+//! whether another attempt may succeed. The types hold no source errors; the retry policies decide
+//! about attempts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,35 +11,35 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::value::Encoded;
 
-/// An error as it is recorded: what can be stored and shown, without sources.
+/// The recorded form of an error: the data that can be stored and shown, without source errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// The sentence.
+    /// Error message.
     pub message: String,
-    /// Whether the same may succeed when it is tried again.
+    /// `true` if another attempt may succeed.
     pub retryable: bool,
-    /// The HTTP status, when a provider answered with one.
+    /// HTTP status of the provider's response, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What was behind it, where the error says so: the causes of an `anyhow::Error`, joined by `: `.
+    /// Causes of the error, joined by `: `, as in the alternate form of an `anyhow::Error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cause: Option<Box<Cause>>,
-    /// The own error of the workflow that failed, as JSON, for the function that called it; its text where the error type
-    /// has no JSON form.
+    /// Error value of a failed workflow as JSON, for the function that called it; the text of the
+    /// error if its type has no JSON form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub(crate) value: Option<Encoded>,
-    /// The data of the original [`Error`](crate::Error) as JSON, from which the error is rebuilt.
+    /// Data of the original [`Error`](crate::Error) as JSON, from which the error is rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) error: Option<Encoded>,
 }
 
 impl Failure {
-    /// A failure of a kind, with a sentence. Whether it is retryable follows from its kind.
+    /// Creates a failure with a message. The kind determines whether it is retryable.
     pub fn new(kind: impl Into<FailureKind>, message: impl Into<String>) -> Self {
         let kind = kind.into();
         Self {
@@ -52,17 +53,17 @@ impl Failure {
         }
     }
 
-    /// What was behind it, where the error says so.
+    /// Returns the causes of the error, joined by `: `, if the error has any.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_ref().map(|cause| &*cause.0)
     }
 
-    /// The same with what was behind it.
+    /// Sets the causes.
     pub(crate) fn because(self, cause: Option<&str>) -> Self {
         Self { cause: cause.map(|cause| Box::new(Cause(cause.to_owned()))), ..self }
     }
 
-    /// The sentence with what was behind it.
+    /// Returns the message followed by its causes.
     pub(crate) fn whole(&self) -> Cow<'_, str> {
         match self.cause() {
             Some(cause) => format!("{}: {cause}", self.message).into(),
@@ -70,21 +71,25 @@ impl Failure {
         }
     }
 
-    /// Whether another attempt may end otherwise. False for a kind that is [final](FailureKind::is_final), and where a
-    /// provider said that an error which usually passes will not, such as a quota that is used up.
+    /// Returns `true` if another attempt may have another result. Returns `false` for a kind that
+    /// is [final](FailureKind::is_final), and if the provider marked a usually temporary error as
+    /// permanent, such as an exhausted quota.
     pub fn may_pass(&self) -> bool {
+        // `retryable` is only meaningful for a temporary kind, which a provider can mark as
+        // permanent. The result of the other kinds may change with another attempt.
         !self.kind.is_final() && (self.retryable || !self.kind.is_retryable())
     }
 }
 
-/// What was behind a failure, as the source of the error.
+/// Causes of a failure, used as the source of the error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(transparent)]
 #[error("{0}")]
 pub(crate) struct Cause(String);
 
 impl Cause {
-    /// What an error shows in its alternate form beside its sentence, as an `anyhow::Error` does.
+    /// Returns the part of an error's alternate form (`{:#}`) that follows its message, such as the
+    /// causes of an `anyhow::Error`.
     pub(crate) fn of(sentence: &str, error: &impl fmt::Display) -> Option<Box<Self>> {
         let whole = format!("{error:#}");
         let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
@@ -96,8 +101,8 @@ impl Cause {
     }
 }
 
-/// Whether a step that ends with such a failure was stopped, by the end of its process or by another step, and has not
-/// failed of itself.
+/// Returns `true` if the step was interrupted by the end of its process or cancelled by another
+/// step, and did not fail.
 pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
     matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
@@ -125,53 +130,55 @@ impl std::error::Error for Failure {
     }
 }
 
-/// Which failures a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats: a class holds many kinds.
+/// Classes of failures that a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats. Each class
+/// contains several kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureClass {
-    /// It took too long.
+    /// A time limit was exceeded.
     Timeout,
-    /// A service asked to slow down.
+    /// A service limits the rate of requests.
     RateLimit,
-    /// A service could not be reached or is overloaded.
+    /// A service cannot be reached or is overloaded.
     Unavailable,
-    /// The step itself failed.
+    /// The step failed.
     ToolError,
     /// A model call failed for another reason.
     ModelError,
-    /// The input or an answer does not fit.
+    /// An input or an answer has the wrong form.
     Validation,
-    /// It is not allowed, or was denied.
+    /// The action is not allowed, or a person denied it.
     Permission,
-    /// It was cancelled.
+    /// The step was cancelled.
     Cancelled,
-    /// All of them.
+    /// All classes.
     Any,
 }
 
-/// What a further attempt at the same may bring.
+/// Prospects of another attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
-    /// The cause usually passes.
+    /// The cause is usually temporary.
     Passes,
-    /// It may end otherwise.
+    /// The result may differ.
     May,
-    /// It ends the same way, or must not be repeated by itself.
+    /// The result is the same, or the attempt must not be made automatically.
     Never,
 }
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $word:literal $class:ident $again:ident,)+) => {
-        /// What kind of failure a [`Failure`] is. Stored and shown as a word, such as `rate_limited`.
+        /// Kinds of [`Failure`]. Stored and shown as a word, such as `rate_limited`.
         ///
         /// A kind can be compared with a word: `failure.kind == "rate_limited"`.
         #[derive(Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum FailureKind {
             $($(#[doc = $doc])+ $kind,)+
-            /// A word that this release does not know: of a newer one, or of the program. Made with
-            /// [`FailureKind::from`], which knows the words of all other kinds.
+            /// A kind that this release does not know: one of a newer release or of the program.
+            /// Created with [`FailureKind::from`], which returns the other variants for their
+            /// words.
             Other(Arc<str>),
         }
 
@@ -179,7 +186,7 @@ macro_rules! kinds {
             #[cfg(test)]
             const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// The word, such as `rate_limited`.
+            /// Returns the word, such as `rate_limited`.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$kind => $word,)+
@@ -187,7 +194,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// The class, which decides whether a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats it.
+            /// Returns the class, which decides whether a
+            /// [`RetryPolicy`](crate::workflow::RetryPolicy) repeats the failure.
             pub fn class(&self) -> FailureClass {
                 match self {
                     $(Self::$kind => FailureClass::$class,)+
@@ -212,54 +220,54 @@ macro_rules! kinds {
     };
 }
 
-// The one table of kinds: the word that is stored, the class, and what a further attempt may bring.
+// The only table of kinds: the stored word, the class, and the prospects of another attempt.
 kinds! {
-    // Of a model call.
-    /// The provider asked to slow down.
+    // Model calls.
+    /// The provider limits the rate of requests.
     RateLimited "rate_limited" RateLimit Passes,
     /// The provider is overloaded.
     Overloaded "overloaded" Unavailable Passes,
     /// The provider failed.
     Server "server" Unavailable Passes,
-    /// Something took longer than it may.
+    /// A time limit was exceeded.
     Timeout "timeout" Timeout Passes,
-    /// The answer stopped before its end.
+    /// The response ended early.
     Truncated "truncated" Unavailable Passes,
     /// The connection failed.
     Transport "transport" Unavailable Passes,
-    /// The key is missing or wrong.
+    /// The API key is missing or wrong.
     Auth "auth" Permission May,
-    /// The key may not do this.
+    /// The API key lacks the permission.
     Permission "permission" Permission May,
-    /// There is no model, tool or run of that name.
+    /// No model, tool or run has this name.
     NotFound "not_found" ToolError Never,
-    /// The provider refused the request as malformed.
+    /// The provider rejected the request as malformed.
     BadRequest "bad_request" Validation May,
-    /// The conversation is longer than the model takes.
+    /// The conversation exceeds the context window of the model.
     ContextOverflow "context_overflow" ModelError Never,
     /// The provider's filter stopped the answer.
     ContentFilter "content_filter" ModelError May,
-    /// The provider's answer could not be read.
+    /// The provider's response could not be read.
     InvalidResponse "invalid_response" ModelError May,
-    /// The model's answer is larger than it may be.
+    /// The model's answer exceeds the size limit.
     AnswerTooLarge "answer_too_large" ModelError May,
-    // Of a workflow.
-    /// A router that is data takes no arm.
+    // Workflows.
+    /// No arm of a router in a graph matches.
     RouteUnmatched "route_unmatched" Validation May,
-    // Of an agent.
-    /// The model gave neither text nor a tool call.
+    // Agents.
+    /// The model returned neither text nor a tool call.
     NoAnswer "no_answer" ModelError May,
     /// The model declined to give an answer of the output type.
     Refused "refused" ModelError May,
     /// The model's answers did not fit the output type.
     InvalidOutput "invalid_output" ModelError May,
-    /// The agent took all of its turns.
+    /// The agent reached its limit of turns.
     MaxStepsReached "max_steps_reached" ToolError May,
-    /// The run made all of its model calls.
+    /// The run reached its limit of model calls.
     LlmCallLimit "llm_call_limit" ToolError Never,
-    /// The agents of a team made all of their handoffs.
+    /// The agents of a team reached their limit of handoffs.
     HandoffLimit "handoff_limit" ToolError May,
-    /// Agents and workflows are nested too deep.
+    /// Agents and workflows are nested too deeply.
     NestingLimit "nesting_limit" ToolError Never,
     /// A budget is used up.
     BudgetExceeded "budget_exceeded" ToolError Never,
@@ -267,84 +275,84 @@ kinds! {
     Middleware "middleware" ToolError May,
     /// Too many tool calls failed in a row.
     ToolFailures "tool_failures" ToolError May,
-    // Of a tool call.
-    /// The step's or the tool's own error.
+    // Tool calls.
+    /// The step or the tool returned an error.
     Error "error" ToolError May,
     /// The arguments do not fit the tool.
     InvalidArguments "invalid_arguments" Validation Never,
-    /// The run was not granted what the tool asks for.
+    /// The run was not granted a scope that the tool requires.
     Unauthorized "unauthorized" Permission Never,
-    /// The model asked for more calls in a turn than it may.
+    /// The model requested more tool calls in a turn than the limit allows.
     TooManyCalls "too_many_calls" ToolError May,
-    /// It panicked.
+    /// The tool or the step panicked.
     Panicked "panicked" ToolError May,
-    /// The tool's answer is larger than it may be.
+    /// The tool's output exceeds the size limit.
     OutputTooLarge "output_too_large" Validation Never,
-    // Of a run or a step.
-    /// It was stopped.
+    // Runs and steps.
+    /// The run or the step was cancelled.
     Cancelled "cancelled" Cancelled Never,
-    /// Its process ended in the middle of it, and nobody knows whether it had its effect.
+    /// The process ended during the call; it is unknown whether the call had its effect.
     Interrupted "interrupted" ToolError Never,
-    /// The run has to undo what it had done, which cannot be done here.
+    /// The run must compensate completed steps, and this runtime cannot do it.
     CompensationOwed "compensation_owed" ToolError May,
-    /// A person denied it.
+    /// A person denied the approval.
     Denied "denied" Permission Never,
-    /// The workflow has no output, since the node that gives it was skipped.
+    /// The workflow has no output, since the node that returns it was skipped.
     NoOutput "no_output" ToolError May,
-    /// A value is larger than it may be.
+    /// A value exceeds the size limit.
     TooLarge "too_large" Validation Never,
-    /// A value does not survive its way through JSON.
+    /// A value cannot be encoded as JSON and decoded again without loss.
     Value "value" Validation Never,
     /// The input does not fit the workflow.
     Input "input" Validation Never,
-    /// The run's task, or what executed a step elsewhere, ended without a result.
+    /// The run's task, or the remote execution of a step, ended without a result.
     Lost "lost" ToolError Passes,
-    /// What executed a step elsewhere gave back what cannot be read.
+    /// The result of a remote execution cannot be read.
     UnreadableOutcome "unreadable_outcome" ToolError May,
-    /// What executed a step elsewhere gave back the outcome of another step, attempt or run.
+    /// A remote execution returned the outcome of another step, attempt or run.
     ForeignOutcome "foreign_outcome" ToolError May,
-    // Of a program.
+    // Programs.
     /// An agent or a workflow cannot be built.
     Build "build" Validation Never,
-    /// The model's name is not understood.
+    /// The reference to a model is invalid.
     ModelRef "model_ref" Validation Never,
-    /// The linked tools contradict each other, or one is missing.
+    /// The linked tools conflict, or a tool is missing.
     Registry "registry" ToolError Never,
-    /// The tools of a toolset could not be fetched.
+    /// Fetching the tools of a toolset failed.
     Toolset "toolset" Unavailable Passes,
-    /// The program has no workflow of that name.
+    /// The program has no workflow with this name.
     UnknownWorkflow "unknown_workflow" ToolError Never,
-    /// The program has no agent of that name.
+    /// The program has no agent with this name.
     UnknownAgent "unknown_agent" ToolError Never,
-    /// The workflow has changed since it began.
+    /// The workflow has changed since the run started.
     DefinitionChanged "definition_changed" ToolError Never,
-    /// Nobody gave the resource that a step asks for.
+    /// A resource that a step requires was not provided.
     MissingResource "missing_resource" ToolError Never,
-    /// The runtime is being drained and begins nothing.
+    /// The runtime is draining and starts no runs.
     Draining "draining" Unavailable Never,
-    // Of a control request.
-    /// The run is not in a state in which this can be done.
+    // Control requests.
+    /// The state of the run does not allow the request.
     WrongState "wrong_state" ToolError May,
-    /// The workflow has no node of that name.
+    /// The workflow has no node with this name.
     UnknownNode "unknown_node" ToolError Never,
-    /// The answer is not of the type that was asked for.
+    /// The answer does not have the requested type.
     WrongAnswer "wrong_answer" Validation Never,
     /// The process that executes the run did not respond.
     NoResponse "no_response" ToolError May,
-    // Of a store.
-    /// There is a run of that name already.
+    // Stores.
+    /// A run with this id exists.
     Exists "exists" ToolError Never,
     /// The run has ended.
     Ended "ended" ToolError Never,
     /// The run has not ended.
     Unfinished "unfinished" ToolError May,
-    /// Another process writes the run.
+    /// The run is being written by another process.
     Busy "busy" ToolError May,
-    /// Another process has taken over the run.
+    /// The run was taken over by another process.
     Fenced "fenced" ToolError Never,
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     Damaged "damaged" ToolError Never,
-    /// A newer release wrote it.
+    /// The data was written by a newer release.
     NewerVersion "newer_version" ToolError Never,
     /// The disk is full.
     Full "full" ToolError May,
@@ -357,13 +365,13 @@ kinds! {
 }
 
 impl FailureKind {
-    /// Whether the cause usually passes, such as a time-out.
+    /// Returns `true` if the cause is usually temporary, such as a time-out.
     pub fn is_retryable(&self) -> bool {
         self.again() == Again::Passes
     }
 
-    /// Whether a further attempt ends the same way, or must not be made by itself: a budget that is used up stays used
-    /// up, and who was denied once is not asked again.
+    /// Returns `true` if another attempt has the same result or must not be made automatically: an
+    /// exhausted budget stays exhausted, and a person who denied an approval is not asked again.
     pub fn is_final(&self) -> bool {
         self.again() == Again::Never
     }

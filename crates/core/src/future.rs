@@ -1,5 +1,5 @@
-//! Boxed futures of the core, and the wrapper that makes them `Sync`. Traits that others implement are `#[async_trait]` and
-//! never name them.
+//! Boxed futures, and the wrapper [`Exclusive`] that makes them `Sync`. Public traits use
+//! `#[async_trait]` and do not name these types.
 
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
@@ -7,26 +7,28 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::FutureExt;
 
 /// A boxed future.
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Returns the output of a future that is ready at once.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::task::coop::unconstrained(future).now_or_never()
 }
 
-/// A value that is reached through `&mut` only, and is therefore `Sync` for every `T` that is `Send`.
+/// A value that can only be reached through `&mut`, and is therefore `Sync` for every `T: Send`.
 ///
-/// The futures of `#[async_trait]` methods are `Send` only, and so would be a handle that holds one. The lock is never
-/// taken.
+/// The futures of `#[async_trait]` methods are only `Send`. Without this wrapper, a handle that
+/// holds such a future would not be `Sync`. The lock is never taken.
 #[derive(Debug, Default)]
-pub(crate) struct Exclusive<T>(Mutex<T>);
+pub struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// Creates it.
+    pub fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    pub(crate) fn get_mut(&mut self) -> &mut T {
+    /// Returns the value.
+    pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,16 +1,15 @@
 //! The core of agentflow: messages, models, tools, agents, workflows, runs, stores and the runtime.
 //!
-//! Programs depend on the crate `agentflow-sdk`, which re-exports all of it as `agentflow`.
+//! Programs depend on the crate `agentflow-sdk`, which re-exports this crate as `agentflow`.
+//!
+//! The main path through the crate: a [`Runtime`] finds a [`Workflow`] or an [`Agent`] in the
+//! registry and starts a run. The run executes steps, which call a [`Model`] or a [`Tool`]. Each
+//! step is recorded as an [`Event`] in the journal of the run, which a [`Store`](store::Store)
+//! persists. After a crash, the runtime reads the journal and resumes the run.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "a2a")]
-pub mod a2a;
-#[cfg(feature = "a2a-server")]
-pub mod a2a_server;
 pub mod agent;
 pub mod artifact;
-#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
-mod caller_slots;
 mod context;
 pub mod definition;
 #[cfg(feature = "documents")]
@@ -21,17 +20,10 @@ pub mod event;
 pub mod executor;
 mod failure;
 mod future;
-#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
-mod host_header;
-#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
-mod http_address;
 mod linked;
 pub mod mailbox;
-mod mask;
-#[cfg(feature = "mcp")]
-pub mod mcp;
-#[cfg(feature = "mcp-server")]
-pub mod mcp_server;
+#[doc(hidden)]
+pub mod mask;
 pub mod memory;
 pub mod message;
 pub mod middleware;
@@ -42,8 +34,6 @@ pub mod path;
 #[cfg(feature = "dynamic")]
 pub mod pipeline;
 mod private_file;
-#[cfg(any(feature = "mcp", feature = "tool-programs"))]
-mod process_group;
 pub mod resource;
 pub mod run;
 pub mod runtime;
@@ -55,13 +45,11 @@ pub mod session;
 pub mod state;
 pub mod store;
 pub mod telemetry;
-#[cfg(any(feature = "documents", feature = "mcp"))]
-mod text_file;
+#[doc(hidden)]
+pub mod text_file;
 pub mod time;
 pub mod tool;
 mod tool_definition;
-#[doc(alias = "BuiltinTool")]
-pub mod tools;
 mod tuples;
 pub mod value;
 mod wire;
@@ -70,8 +58,6 @@ pub mod workflow;
 #[doc(hidden)]
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub mod __private;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub use agentflow_schema::{expression, template};
 #[doc(no_inline)]
 pub use async_trait::async_trait;

@@ -1,12 +1,13 @@
-//! The functions of the program with one of our attributes, collected by the linker.
+//! The registry of `#[tool]`, `#[agent]` and `#[workflow]` functions that the linker collects.
 //!
-//! It knows nothing of tools, agents and workflows; each of them reads its own kind from here.
+//! The module does not depend on tools, agents or workflows. Each of them reads its items from here
+//! by type.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A function with one of our attributes: its identity, and what the attribute made of it.
+/// A function with one of the attributes: its identity and the item that the attribute generated.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Linked {
@@ -30,31 +31,32 @@ pub fn function_id<F>(_: &F) -> TypeId {
     typeid::of::<F>()
 }
 
-/// Everything that is linked into the program, with the identity of its function.
+/// Returns all items that are linked into the program, with the identity of their functions.
 pub(crate) fn all() -> impl Iterator<Item = (TypeId, Box<dyn Any>)> {
     inventory::iter::<Linked>.into_iter().map(|linked| ((linked.function)(), (linked.item)()))
 }
 
-/// What is linked of one kind, ordered by name and place: link order is not stable, and with an order of ours the same
-/// two places are named every time.
+/// Returns the linked items of type `T`, sorted by `key`. Link order is not stable, so sorting
+/// makes error messages reproducible.
 pub(crate) fn items<T: Any, K: Ord>(key: impl Fn(&T) -> K) -> Vec<T> {
     let mut items: Vec<T> = all().filter_map(|(_, item)| item.downcast().ok()).map(|item| *item).collect();
     items.sort_by_key(key);
     items
 }
 
-/// What is linked of one kind, by name. A name that several have is an error of that name, and of no other.
+/// Linked items of one type, by name. A duplicate name is an error only when that name is looked
+/// up.
 pub(crate) struct ByName<T> {
     once: BTreeMap<&'static str, T>,
-    /// The first two of each name that several have.
+    /// The first two items of each duplicate name.
     twice: BTreeMap<&'static str, (T, T)>,
 }
 
 impl<T> ByName<T> {
-    /// The one of a name.
+    /// Returns the item with this name.
     ///
     /// # Errors
-    /// The first two of them, when several have the name.
+    /// The first two items with this name, if the name is a duplicate.
     pub(crate) fn get(&self, name: &str) -> Result<Option<&T>, &(T, T)> {
         match self.twice.get(name) {
             Some(two) => Err(two),
@@ -62,23 +64,23 @@ impl<T> ByName<T> {
         }
     }
 
-    /// Those whose name no other has, ordered by name.
+    /// Returns the items with unique names, sorted by name.
     pub(crate) fn once(&self) -> impl Iterator<Item = &T> {
         self.once.values()
     }
 
-    /// The first two of each name that several have, ordered by name.
+    /// Returns the first two items of each duplicate name, sorted by name.
     pub(crate) fn twice(&self) -> impl Iterator<Item = &(T, T)> {
         self.twice.values()
     }
 
-    /// All names; those that several have come last.
+    /// Returns all names, duplicate names last.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.once.keys().chain(self.twice.keys()).copied()
     }
 }
 
-/// The same by name.
+/// Returns the linked items of type `T` by name.
 pub(crate) fn by_name<T: Any, K: Ord>(key: impl Fn(&T) -> K, name: impl Fn(&T) -> &'static str) -> ByName<T> {
     let (mut once, mut twice) = (BTreeMap::new(), BTreeMap::new());
     for item in items(key) {

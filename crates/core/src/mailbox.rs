@@ -1,7 +1,8 @@
-//! Agents that work together: the patterns for teams, and [`Mailbox`], typed messages between the agents of one run.
+//! Teams of agents: the patterns for teams, and [`Mailbox`], typed messages between the agents of
+//! one run.
 //!
-//! This room is the vocabulary: the names in a mailbox, and the keys under which messages wait. It reads and writes nothing;
-//! [`Context`](crate::Context) does.
+//! This module defines the names in a mailbox and the keys of stored messages.
+//! [`Context`](crate::Context) sends and takes the messages.
 #![doc = include_str!("docs/teams.md")]
 
 use std::fmt;
@@ -15,20 +16,21 @@ use crate::path::StepPath;
 use crate::state::{MAIL, is_name};
 use crate::value::NodeValue;
 
-/// The most bytes of one message, as JSON.
+/// Maximum size of a message as JSON, in bytes.
 pub(crate) const MOST_MESSAGE: usize = 16 << 10;
 
-/// The most messages that wait for one agent, as far as a step sees them.
+/// Maximum number of messages that wait for one agent, counted in the state that a step sees.
 pub(crate) const MOST_WAITING: usize = 256;
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const LONGEST: usize = 64;
 
-/// Messages of one type between agents of one run, which are known by name. Make it once, as a `static`; a name that it does
-/// not have is refused wherever it is used.
+/// A channel for messages of one type between named agents of one run. Create it once, as a
+/// `static`. Using a name that the mailbox does not contain is an error.
 ///
-/// [`Context::send_mail`](crate::Context::send_mail) and [`Context::take_mail`](crate::Context::take_mail) write and read it,
-/// and [`tools`](Self::tools) are for models.
+/// [`Context::send_mail`](crate::Context::send_mail) and
+/// [`Context::take_mail`](crate::Context::take_mail) write and read it; [`tools`](Self::tools) lets
+/// models do the same.
 ///
 /// ```
 /// use agentflow::mailbox::Mailbox;
@@ -50,8 +52,8 @@ pub struct Mailbox<M> {
     of: PhantomData<fn() -> M>,
 }
 
-/// What the messages of a mailbox can be: any type with `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema`
-/// that owns its data and is `Send`.
+/// Types that a mailbox can carry: any type that implements `serde::Serialize`,
+/// `serde::Deserialize` and `schemars::JsonSchema`, owns its data and is `Send`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a message of a mailbox",
     label = "a message is recorded with the step that sends it, so that it is there after a crash",
@@ -64,16 +66,19 @@ pub trait MailMessage: NodeValue {}
 impl<M: NodeValue> MailMessage for M {}
 
 impl<M> Mailbox<M> {
-    /// A mailbox of a name, for the agents of these names. The names are the mailbox's own: of agents, of steps, or of
-    /// whatever else writes and reads.
+    /// Creates a mailbox with a name and the names of its agents. Only the mailbox uses these
+    /// names: they can be names of agents, of steps, or of other code that sends and takes
+    /// messages.
     ///
     /// # Panics
-    /// When a name has anything but ASCII letters, digits, `_` and `-`, is empty or has more than 64 of them, when an agent
-    /// stands there twice, and when there is no agent. In a `static` that is an error of the compiler.
+    /// If a name is empty, has more than 64 bytes or has characters other than ASCII letters,
+    /// digits, `_` and `-`, if an agent is named twice, and if there is no agent. In a `static`,
+    /// this is a compile error.
     pub const fn new(name: &'static str, agents: &'static [&'static str]) -> Self {
         assert!(is_name(name, LONGEST), "the name of a mailbox has 1 to 64 ASCII letters, digits, `_` and `-`");
         assert!(!agents.is_empty(), "a mailbox is between agents; name them");
         let mut at = 0;
+        // A `const fn` cannot use iterators.
         while at < agents.len() {
             assert!(
                 is_name(agents[at], LONGEST),
@@ -89,17 +94,17 @@ impl<M> Mailbox<M> {
         Self { name, agents, of: PhantomData }
     }
 
-    /// Its name.
+    /// The name of the mailbox.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The agents that it is between.
+    /// The names of the agents.
     pub fn agents(&self) -> &'static [&'static str] {
         self.agents
     }
 
-    /// The name as the mailbox has it, or why it does not have it.
+    /// Returns the agent's name as a static string, or a sentence with the known names.
     pub(crate) fn known(&self, agent: &str) -> Result<&'static str, String> {
         self.agents.iter().find(|known| **known == agent).copied().ok_or_else(|| {
             let agents = self.agents.iter().copied();
@@ -109,7 +114,7 @@ impl<M> Mailbox<M> {
         })
     }
 
-    /// The beginning of all keys of the mailbox.
+    /// Returns the prefix of all keys of the mailbox.
     pub(crate) fn keys(&self) -> String {
         format!("{MAIL}{}:", self.name)
     }
@@ -136,13 +141,13 @@ impl<M> fmt::Debug for Mailbox<M> {
     }
 }
 
-/// A message that was read.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Mail<M> {
-    /// Who sent it, as the sender said.
+    /// Name of the sender, as given to [`Context::send_mail`](crate::Context::send_mail).
     pub from: Arc<str>,
-    /// What was sent.
+    /// The message.
     pub message: M,
 }
 
@@ -152,8 +157,9 @@ impl<M> Mail<M> {
     }
 }
 
-/// Where a message waits: in this order. Of two numbers the lower one was sent before the higher one, or beside it; a step
-/// that has seen a message gives its own the next number.
+/// Key of a stored message. Keys are ordered as messages are delivered. A message with a lower
+/// number was sent before, or concurrently with, a message with a higher number: a step that has
+/// seen a message gives its own message the next number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MailKey {
     pub(crate) number: u64,
@@ -163,14 +169,15 @@ pub(crate) struct MailKey {
 }
 
 impl MailKey {
-    /// The key as it is recorded, below the [beginning](Mailbox::keys) of its mailbox's.
+    /// Formats the key as it is recorded, with the [prefix](Mailbox::keys) of the mailbox.
     pub(crate) fn text(&self, keys: &str) -> String {
         let Self { number, sent_at, from, to } = self;
         format!("{keys}{to}:{number}:{from}:{sent_at}")
     }
 
-    /// Reads what stands after the beginning.
+    /// Parses the part of a key after the prefix.
     pub(crate) fn read(rest: &str) -> Option<Self> {
+        // The path is the last part, since it can contain colons.
         let mut parts = rest.splitn(4, ':');
         let (to, number, from, sent_at) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let (number, sent_at) = (number.parse().ok()?, sent_at.parse().ok()?);

@@ -1,15 +1,15 @@
-//! Masks a secret in a text, also if the text has the secret in an escaped form, and several secrets in all texts of a JSON
-//! value.
+//! Masks secrets in texts, also if the text contains the secret in an escaped form. `HiddenTexts`
+//! masks several secrets in all texts of a JSON value.
 
-#[cfg(any(feature = "mcp", feature = "a2a-client"))]
-pub(crate) use self::hidden_texts::HiddenTexts;
+#[doc(hidden)]
+pub use self::hidden_texts::HiddenTexts;
 
-#[cfg(any(feature = "mcp", feature = "a2a-client"))]
 mod hidden_texts;
 
-/// The text without a secret, which may be written in it with escapes: those of JSON however deep, since JSON text may
-/// be inside of JSON text, and those of Rust. `None` when it is not there.
-pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
+/// Replaces each occurrence of a secret in a text with `mark`. Also finds escaped forms: JSON
+/// escapes at any depth, since JSON text can be nested in JSON text, and Rust escapes. Returns
+/// `None` if the text does not contain the secret.
+pub fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
     let first = secret.chars().next()?;
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -20,7 +20,8 @@ pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
                 out.push_str(mark);
                 (copied, at) = (begin + length, begin + length);
             }
-            // Every backslash of a run is read to the same end, so one look at the run is enough.
+            // A match from any backslash of a run would end at the same position, so the whole run
+            // is skipped after one attempt. This keeps the search linear.
             None => {
                 let rest = &text[begin..];
                 let after = match rest.trim_start_matches('\\') {
@@ -35,15 +36,16 @@ pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// How many bytes at the beginning of `text` are `secret`, each of its characters as it is or after backslashes.
+/// Returns the length in bytes of the `secret` at the beginning of `text`, where each character may
+/// be escaped.
 ///
-/// How many backslashes there are depends on how deep the text is in others, so any number is as good as one.
+/// Any number of backslashes is accepted before a character, since each level of nesting adds some.
 fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
     let mut rest = text;
     let mut in_run = false;
     for c in secret.chars() {
         if c == '\\' && in_run {
-            // The run that was read has this one too.
+            // The run of backslashes that was just read includes this backslash.
             continue;
         }
         let after = rest.trim_start_matches('\\');
@@ -54,7 +56,7 @@ fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
             '\\' if had => backslashes(after),
             '\\' => return None,
             _ if had => escape_of(after, c)?,
-            // The backslashes of its own escape are read with those before it.
+            // The backslashes of this character's escape belong to the run that was just read.
             _ if in_run => rest.strip_prefix(c).or_else(|| escape_of(rest, c))?,
             _ => rest.strip_prefix(c)?,
         };
@@ -63,7 +65,8 @@ fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// What follows a run of backslashes, of which those that are written as such are read already.
+/// Returns the text after a run of backslashes. The plain backslashes are already read; this reads
+/// the `\u005c` escapes.
 fn backslashes(mut text: &str) -> &str {
     while let Some(rest) = text.strip_prefix("u005c").or_else(|| text.strip_prefix("u005C")) {
         #[cfg(test)]
@@ -73,7 +76,8 @@ fn backslashes(mut text: &str) -> &str {
     text
 }
 
-/// What follows the escape of a character; its backslashes are read already.
+/// Returns the text after the escape of the character `c`. The backslashes of the escape are
+/// already read.
 fn escape_of(text: &str, c: char) -> Option<&str> {
     let short = match c {
         '\n' => 'n',
@@ -91,6 +95,7 @@ fn escape_of(text: &str, c: char) -> Option<&str> {
     if let Some((digits, rest)) = number.strip_prefix('{').and_then(|digits| digits.split_once('}')) {
         return (u32::from_str_radix(digits, 16) == Ok(c.into())).then_some(rest);
     }
+    // Characters outside of the basic plane are escaped as two UTF-16 units.
     let mut units = [0; 2];
     let units = c.encode_utf16(&mut units);
     let mut rest = number;
@@ -112,7 +117,7 @@ mod tests {
     use super::without;
 
     thread_local! {
-        /// How many backslashes and characters were looked at.
+        /// Number of backslashes and characters that were read.
         static READ: Cell<usize> = const { Cell::new(0) };
     }
 

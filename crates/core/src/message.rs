@@ -1,7 +1,9 @@
-//! The conversation: provider-neutral messages that keep a provider's opaque parts byte for byte.
+//! Provider-neutral messages and conversations. Opaque parts of a provider are preserved byte for
+//! byte.
 //!
-//! A message is immutable once it is in a [`Conversation`], so an adapter encodes it once and keeps the bytes beside it
-//! ([`Message::encoded`]). This module knows no provider and does no I/O.
+//! A [`Message`] is a [`Role`] with a list of [`Part`]s. It is immutable once it is in a
+//! [`Conversation`], so that an adapter can encode it once and cache the bytes in the message
+//! ([`Message::encoded`]). This module does not depend on providers and does no I/O.
 
 mod part_json;
 mod tool_answer;
@@ -16,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::tool_answer::{ResourceLink, ToolContent, ToolPart};
 use crate::wire::{ListCache, WireCache};
 
-/// Who speaks in a [`Message`].
+/// Author of a [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,11 +29,11 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// Results of the tool calls of the assistant message before it.
+    /// The results of the tool calls in the preceding assistant message.
     Tool,
 }
 
-/// One piece of a [`Message`].
+/// A part of a [`Message`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -42,9 +44,10 @@ pub enum Part {
         /// The text itself.
         text: String,
     },
-    /// A model's reasoning; returned unchanged to the provider that made it and dropped for every other.
+    /// A model's reasoning. Sent back unchanged to the provider that produced it, and omitted for
+    /// every other provider.
     Reasoning(Reasoning),
-    /// The model asks for a tool.
+    /// A request of the model to call a tool.
     ToolCall(Arc<ToolCall>),
     /// The outcome of a tool call.
     ToolResult(Arc<ToolResult>),
@@ -52,29 +55,30 @@ pub enum Part {
     Media(Media),
 }
 
-/// A model's reasoning, with whatever its provider needs to recognise it again.
+/// A model's reasoning, with the opaque data that its provider requires to accept it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// The readable text; empty when the provider keeps it to itself.
+    /// The readable text; empty if the provider does not disclose it.
     pub text: String,
-    /// The wire format that made the part, such as `openai-chat`; only an adapter of the same name sends it back.
+    /// Wire format of the adapter that received the part, such as `openai-chat`. Only an adapter
+    /// with the same format sends it back.
     pub provider: String,
-    /// The model that made the part.
+    /// Model that produced the part.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Signature, encrypted text or the whole original object, kept as received.
+    /// Signature, encrypted text or the whole original object, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<serde_json::Value>>,
 }
 
 impl Reasoning {
-    /// Readable reasoning of a wire format's model.
+    /// Creates readable reasoning. `provider` is the wire format.
     pub fn new(text: impl Into<String>, provider: impl Into<String>) -> Self {
         Self { text: text.into(), provider: provider.into(), ..Self::default() }
     }
 
-    /// Adds what its provider needs to recognise it again.
+    /// Sets the opaque data that the provider requires to accept the reasoning again.
     #[must_use]
     pub fn opaque(mut self, opaque: serde_json::Value) -> Self {
         self.opaque = Some(Box::new(opaque));
@@ -93,54 +97,56 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model wrote them: JSON text, byte for byte, and possibly not valid JSON at all.
     pub arguments: String,
-    /// What the provider wants to see again with this call (a thought signature, say).
+    /// Opaque data that the provider expects back with this call, such as a thought signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<serde_json::Value>>,
 }
 
 impl ToolCall {
-    /// A call with the arguments given as JSON text.
+    /// Creates a call with its arguments as JSON text.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into(), opaque: None }
     }
 }
 
-/// How a tool call ended.
+/// Outcome of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolStatus {
-    /// The tool answered.
+    /// The tool returned a result.
     Success,
-    /// The tool answered with an error of its own.
+    /// The tool returned an error.
     Error,
     /// The arguments did not fit the tool's schema; the tool did not run.
     InvalidArguments,
-    /// No tool of that name is offered; nothing ran.
+    /// No tool with this name is offered; nothing was executed.
     NotFound,
-    /// The tool needs a scope that the run was not granted; the tool did not run.
+    /// The tool requires a scope that the run was not granted; the tool did not run.
     Unauthorized,
-    /// The turn had more tool calls than the agent's limit; the tool did not run.
+    /// The turn exceeded the agent's limit of tool calls; the tool did not run.
     TooManyCalls,
-    /// The tool did not answer in its time.
+    /// The tool exceeded its time limit.
     Timeout,
     /// The tool panicked.
     Panicked,
-    /// The tool's answer was larger than its limit.
+    /// The tool's output exceeded its size limit.
     OutputTooLarge,
-    /// The run was cancelled while the tool was running; whether it had its effect is unknown.
+    /// The run was cancelled while the tool was running; it is unknown whether the tool had its
+    /// effect.
     Cancelled,
-    /// The process ended while the tool was running; whether it had its effect is unknown.
+    /// The process ended while the tool was running; it is unknown whether the tool had its effect.
     Interrupted,
 }
 
 impl ToolStatus {
-    /// Whether the tool answered as it should.
+    /// Returns `true` if the call succeeded.
     pub fn is_success(self) -> bool {
         self == Self::Success
     }
 
-    /// Whether it says how a call ended. A call that was stopped may have had its effect.
+    /// Returns `true` if the call completed. A cancelled or interrupted call may or may not have
+    /// had its effect.
     pub(crate) fn is_outcome(self) -> bool {
         !matches!(self, Self::Cancelled | Self::Interrupted)
     }
@@ -169,7 +175,7 @@ impl fmt::Display for ToolStatus {
     }
 }
 
-/// The one answer that every [`ToolCall`] gets, whatever happened.
+/// The result of a [`ToolCall`]. Each call has exactly one, however it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolResult {
@@ -179,44 +185,47 @@ pub struct ToolResult {
     pub name: String,
     /// How the call ended.
     pub status: ToolStatus,
-    /// JSON text on success, otherwise a sentence for the model that says what to do.
+    /// JSON text on success, otherwise an instruction to the model.
     pub output: String,
-    /// What the tool gave beside its JSON; boxed, since most answers have nothing.
+    /// Further content that the tool returned besides the JSON, such as images. Boxed, since most
+    /// results have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Box<ToolContent>>,
-    /// Size of the tool's answer in bytes, if `output` is only its beginning. [`output_size`](Self::output_size) covers both.
+    /// Size of the tool's output in bytes, if `output` is only its beginning.
+    /// [`output_size`](Self::output_size) handles both cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_bytes: Option<u64>,
 }
 
 impl ToolResult {
-    /// The answer to a call: JSON text when it succeeded, otherwise a sentence for the model.
+    /// Creates the result of a call. `output` is JSON text on success, otherwise an instruction to
+    /// the model.
     pub fn new(call: &ToolCall, status: ToolStatus, output: impl Into<String>) -> Self {
         let (call_id, name) = (call.id.clone(), call.name.clone());
         Self { call_id, name, status, output: output.into(), content: None, whole_bytes: None }
     }
 }
 
-/// An image, a document or another file, by address or by content.
+/// An image, a document or another file, by URL or as content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Media {
     /// The IANA media type, such as `image/png`.
     pub mime_type: String,
-    /// Where the content is: an `https:` or a `data:` URL.
+    /// Location of the content: an `https:` or a `data:` URL.
     pub url: String,
-    /// A file name to show, if any.
+    /// File name to display, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Media {
-    /// A file by its media type and its `https:` or `data:` URL.
+    /// Creates a file from its media type and its `https:` or `data:` URL.
     pub fn new(mime_type: impl Into<String>, url: impl Into<String>) -> Self {
         Self { mime_type: mime_type.into(), url: url.into(), name: None }
     }
 
-    /// Adds a file name to show.
+    /// Sets a file name to display.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -224,7 +233,7 @@ impl Media {
     }
 }
 
-/// One turn of a conversation.
+/// A message of a conversation: a role and its parts.
 ///
 /// ```
 /// use agentflow::Message;
@@ -244,27 +253,27 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of any parts.
+    /// Creates a message of any parts.
     pub fn new(role: Role, parts: impl Into<Vec<Part>>) -> Self {
         Self { role, parts: parts.into(), wire: WireCache::default() }
     }
 
-    /// The developer's instructions.
+    /// Creates a system message: the developer's instructions.
     pub fn system(text: impl Into<String>) -> Self {
         Self::of_text(Role::System, text.into())
     }
 
-    /// What the user says.
+    /// Creates a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::of_text(Role::User, text.into())
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::of_text(Role::Assistant, text.into())
     }
 
-    /// The results of one turn's tool calls, in the order of the calls.
+    /// Creates the message with the results of one turn's tool calls, in the order of the calls.
     pub fn tool_results(results: impl IntoIterator<Item = Arc<ToolResult>>) -> Self {
         Self::new(Role::Tool, results.into_iter().map(Part::ToolResult).collect::<Vec<_>>())
     }
@@ -273,17 +282,17 @@ impl Message {
         Self::new(role, vec![Part::Text { text }])
     }
 
-    /// Who speaks.
+    /// The author of the message.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The pieces, in order.
+    /// The parts, in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// All text parts in a row; reasoning is left out.
+    /// Returns the concatenated text parts, without reasoning.
     pub fn text(&self) -> Cow<'_, str> {
         joined(self.parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
@@ -291,7 +300,7 @@ impl Message {
         }))
     }
 
-    /// All readable reasoning in a row.
+    /// Returns the concatenated readable reasoning.
     pub fn reasoning(&self) -> Cow<'_, str> {
         joined(self.parts.iter().filter_map(|part| match part {
             Part::Reasoning(reasoning) => Some(reasoning.text.as_str()),
@@ -315,8 +324,9 @@ impl Message {
         })
     }
 
-    /// This message in one wire format, encoded once and kept: `encode` runs only when the format asked for last was
-    /// another one. `format` must name everything the bytes depend on (adapter, model, quirks).
+    /// Returns the message in a wire format. The bytes are cached, so `encode` is only called if
+    /// the previous call used another `format`. `format` must identify everything the bytes depend
+    /// on: adapter, model, quirks.
     pub fn encoded(&self, format: &str, encode: impl FnOnce(&Self) -> Vec<u8>) -> Arc<[u8]> {
         self.wire.get_or_encode(format, || encode(self))
     }
@@ -332,6 +342,7 @@ fn joined<'a>(mut pieces: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
 
 impl PartialEq for Message {
     fn eq(&self, other: &Self) -> bool {
+        // The cached wire bytes follow from the other fields.
         self.role == other.role && self.parts == other.parts
     }
 }
@@ -354,7 +365,8 @@ impl From<String> for Message {
     }
 }
 
-/// An ordered list of messages. Cloning is one reference count; pushing to the only owner copies nothing.
+/// An ordered list of messages. Cloning increments one reference count; pushing does not copy if
+/// there is only one clone.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conversation(Arc<Messages>);
@@ -374,14 +386,15 @@ impl PartialEq for Messages {
 }
 
 impl Conversation {
-    /// An empty conversation.
+    /// Creates an empty conversation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a message at the end.
+    /// Appends a message.
     ///
-    /// While another clone is alive the list of references (never a message) is copied first.
+    /// If other clones are alive, the list of references is copied first. Messages are never
+    /// copied.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         Arc::make_mut(&mut self.0).list.push(message.into());
     }
@@ -391,16 +404,17 @@ impl Conversation {
         &self.0.list
     }
 
-    /// Appends all messages in one wire format to `out`, with commas between them; a message whose encoding is empty is
-    /// left out.
+    /// Appends all messages in a wire format to `out`, separated by commas. A message with an empty
+    /// encoding is omitted.
     ///
-    /// `encode` runs once for each message that is new since the same format was asked for last, so the cost of a step
-    /// is one copy of bytes and the step's own messages. For `format` see [`Message::encoded`].
+    /// `encode` is only called for messages that were added since the last call with the same
+    /// format, so that a turn costs one copy of the bytes plus the encoding of its new messages.
+    /// For `format` see [`Message::encoded`].
     pub fn encode_into(&self, out: &mut Vec<u8>, format: &str, encode: impl Fn(&Message) -> Vec<u8>) {
         self.0.wire.append(out, format, &self.0.list, |message| message.encoded(format, &encode));
     }
 
-    /// The conversation from the first message on that is not this one.
+    /// Removes leading messages that equal `message`.
     pub(crate) fn without_leading(self, message: &Message) -> Self {
         match self.0.list.iter().take_while(|leading| ***leading == *message).count() {
             0 => self,
@@ -413,20 +427,21 @@ impl Conversation {
         self.0.list.last().map(|message| &**message)
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.0.list.len()
     }
 
-    /// Whether there is no message yet.
+    /// Returns `true` if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.0.list.is_empty()
     }
 
-    /// The ids of tool calls that have no result, and of results that answer no call: empty for every conversation a
-    /// provider accepts.
+    /// Returns the ids of tool calls without a result, and of results without a call. Empty for
+    /// every conversation that a provider accepts.
     pub fn open_calls(&self) -> Vec<&str> {
-        // Each id with the places of its calls that have no result yet, the next to be answered first.
+        // Positions in `open` of the unanswered calls with each id, oldest first. A provider may
+        // reuse an id.
         let mut waiting: HashMap<&str, VecDeque<usize>> = HashMap::new();
         let mut open: Vec<Option<&str>> = Vec::new();
         let mut stray: Vec<&str> = Vec::new();
@@ -458,7 +473,8 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Conversation {
     }
 }
 
-/// Nothing is said yet: of an agent's run, that it asks what its `#[agent]` function asks.
+/// An empty conversation. As the input of an agent's run, it leaves only the prompt of the
+/// `#[agent]` function.
 impl From<()> for Conversation {
     fn from((): ()) -> Self {
         Self::new()

@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the profile of the program, which applies to all of its crates.
 static ABORT: AtomicBool = AtomicBool::new(cfg!(panic = "abort"));
 
-/// Returns true if a panic ends the process, so that nothing can be unwound.
+/// Returns true if a panic ends the process, so that it cannot be caught.
 pub(crate) fn abort() -> bool {
     ABORT.load(Ordering::Relaxed)
 }
 
-/// Behaves from now on as in a program that is compiled with `panic = "abort"`: for tests, which cannot unwind otherwise.
+/// Simulates a program that is compiled with `panic = "abort"`, for the rest of the process. For
+/// tests, which must be compiled with unwinding.
 pub fn assume_abort() {
     ABORT.store(true, Ordering::Relaxed);
 }
 
-/// Logs once in a process that panics of tools are not caught.
+/// Logs a warning, once per process, if panics of tools cannot be caught.
 pub(crate) fn warn_once() {
     static WARNED: Once = Once::new();
     if abort() {

@@ -1,4 +1,5 @@
-//! Where in a run a step is: a path of names, never a position in code. The one place that reads and writes its text.
+//! [`StepPath`]: the identity of a step in its run, as a path of names. Only this module formats
+//! and parses its text.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,32 +10,36 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The path of a step, such as `model#2` or `judge_risk/tool#2.search_incidents`; empty for the run itself.
+/// The path of a step, such as `model#2` or `judge_risk/tool#2.search_incidents`; empty for the run
+/// itself.
 ///
-/// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a third
-/// `tool#2.search[2]`. The items of a map and the rounds of a repetition are `node[0]`, `node[1]`. The text form is
-/// what is stored and shown; inside, the path is kept apart so that nothing is formatted before somebody looks.
+/// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a
+/// third call is `tool#2.search[2]`. The items of a map and the rounds of a repetition are
+/// `node[0]`, `node[1]`. The text form is stored and shown. In memory, the last segment is kept as
+/// data, so that the text is only formatted when it is needed.
 ///
-/// In its order, what is below a path follows it, then its items with what is below them; nothing else is in between.
+/// In the order of paths, a path is followed by the paths below it, then by its items and the paths
+/// below them.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StepPath {
-    /// The text of all segments but the step.
+    /// Text of all segments except the last one, if that is a model or tool call.
     prefix: Option<Arc<str>>,
     step: Step,
 }
 
-/// What a path ends in. Each event has a path, so there is no room for a tag.
+/// The last segment, if it is a model or tool call. Each event has a path, so the struct is kept
+/// small: it encodes the kind of segment without a tag.
 #[derive(Clone, PartialEq, Eq, Default)]
 struct Step {
-    /// The name of a tool.
+    /// Name of the tool, for a tool call.
     tool: Option<Arc<str>>,
     turn: u32,
-    /// Of a tool the repeat, of a model 1, else 0.
+    /// For a tool call the repeat, for a model call 1, otherwise 0.
     count: u32,
 }
 
 impl Hash for StepPath {
-    /// Few writes: a run looks steps up by their path several times for each.
+    /// Hashes in few writes: a run looks up each step by its path several times.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.prefix.as_deref().unwrap_or_default().hash(state);
         state.write_u64(u64::from(self.step.turn) << 32 | u64::from(self.step.count));
@@ -51,29 +56,30 @@ impl Step {
         Self { tool: None, turn, count: 1 }
     }
 
-    /// Whether the path ends with its prefix.
+    /// Returns `true` if the path has no segment besides its prefix.
     fn is_empty(&self) -> bool {
         self.tool.is_none() && self.count == 0
     }
 }
 
-/// One part of a path, between two slashes of its text.
+/// A segment of a path, between two slashes of its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathSegment<'p> {
-    /// A node, an arm or a branch; an item of a map or a round of a repetition.
+    /// A node, an arm or a branch; or an item of a map or a round of a repetition.
     Name { name: &'p str, item: Option<u32> },
-    /// A model call of a turn.
+    /// The model call of a turn.
     Model { turn: u32 },
     /// A tool call of a turn.
     Tool { turn: u32, name: Cow<'p, str>, repeat: u32 },
 }
 
-/// How the segments of a model and of a tool call begin.
+/// Prefixes of the segments of model and tool calls.
 const MODEL: &str = "model#";
 const TOOL: &str = "tool#";
 
 impl<'p> PathSegment<'p> {
-    /// Reads what is written. Every text is a segment: what no step would be written as is a name.
+    /// Parses a segment. Every text is a segment: a text that is not exactly the form of a model or
+    /// tool call is a name.
     fn read(text: &'p str) -> Self {
         Self::read_step(text).unwrap_or_else(|| match item_of(text) {
             Some((name, item)) => Self::Name { name, item: Some(item) },
@@ -87,7 +93,8 @@ impl<'p> PathSegment<'p> {
         }
         let (turn, written) = text.strip_prefix(TOOL)?.split_once('.')?;
         let (name, repeat) = match item_of(written) {
-            // Only a name that ends like a repeat has a repeat of 0 behind it.
+            // A repeat of 0 is only written after a tool name that ends with `]`, to keep it apart
+            // from a repeat.
             Some((name, 0)) if !name.ends_with(']') => return None,
             Some((name, repeat)) => (name, repeat),
             None if written.ends_with(']') => return None,
@@ -97,19 +104,20 @@ impl<'p> PathSegment<'p> {
     }
 }
 
-/// What stands before `[N]`, and the number.
+/// Splits `name[N]` into the name and the number.
 fn item_of(text: &str) -> Option<(&str, u32)> {
     let (name, item) = text.strip_suffix(']')?.rsplit_once('[')?;
     Some((name, number(item)?))
 }
 
-/// A number as it is written here: digits, and no zero before others.
+/// Parses a number in its only valid form: digits without leading zeros.
 fn number(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|digit| digit.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// A model may have asked for a tool that does not exist, by any name: a slash in it separates no steps.
+/// Escapes slashes in a tool's name. A model can request a tool with any name, and a slash would
+/// separate segments.
 fn escaped(name: &str) -> Cow<'_, str> {
     match name.contains(['/', '%']) {
         true => name.replace('%', "%25").replace('/', "%2F").into(),
@@ -117,7 +125,7 @@ fn escaped(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name that is written so; `None` when none is.
+/// Reverses [`escaped`]. Returns `None` if the text is not a valid escaped name.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(text.into());
@@ -143,27 +151,29 @@ impl fmt::Display for PathSegment<'_> {
     }
 }
 
-/// What stands before the number of a question that a call asks in the middle.
+/// Prefix of the segment of a question that a call asks while it runs.
 const QUESTION: &str = "ask#";
 
 impl StepPath {
-    /// The run itself.
+    /// The path of the run itself.
     pub const fn root() -> Self {
         Self { prefix: None, step: Step::NONE }
     }
 
-    /// The model call of a turn, below this path.
+    /// The path of the model call of a turn, below this path.
     pub fn model(&self, turn: u32) -> Self {
         Self { prefix: self.as_prefix(), step: Step::model(turn) }
     }
 
-    /// The tool call of a turn, below this path. `repeat` counts the calls of the same tool in the turn, from 0.
+    /// The path of a tool call of a turn, below this path. `repeat` counts the calls of the same
+    /// tool in the turn, from 0.
     pub fn tool(&self, turn: u32, name: impl Into<Arc<str>>, repeat: u32) -> Self {
         Self { prefix: self.as_prefix(), step: Step { tool: Some(name.into()), turn, count: repeat } }
     }
 
-    /// A step of a name below this path, such as a node of a workflow. A name with slashes is several steps. One that
-    /// would be read as a step without a turn is written with `%23` for its `#`.
+    /// The path of a named step below this path, such as a node of a workflow. A name with slashes
+    /// has several segments. A name that would be an invalid model or tool call is written with
+    /// `%23` for each `#`.
     pub fn child(&self, name: &str) -> Self {
         if name.is_empty() {
             return self.clone();
@@ -172,13 +182,14 @@ impl StepPath {
             Some(prefix) => Cow::Owned(format!("{prefix}/{name}")),
             None => Cow::Borrowed(name),
         };
+        // Parsing fails only if the last segment is an invalid model or tool call.
         text.parse().unwrap_or_else(|_| {
             let at = text.rfind('/').map_or(0, |at| at + 1);
             Self { prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()), step: Step::NONE }
         })
     }
 
-    /// An item of the node that is here.
+    /// The path of an item of this node.
     pub(crate) fn with_item(&self, item: u32) -> Self {
         let mut text = match self.step.is_empty() {
             true => self.names().to_owned(),
@@ -189,22 +200,23 @@ impl StepPath {
         Self { prefix: Some(text.into()), step: Step::NONE }
     }
 
-    /// A path of names that are not checked yet.
+    /// Creates a path from names without checking them.
     pub(crate) fn of_names(names: Arc<str>) -> Self {
         Self { prefix: Some(names), step: Step::NONE }
     }
 
-    /// The path as text, when it is made of names alone.
+    /// Returns the text of the segments before a model or tool call; for a path of names, the whole
+    /// text.
     pub(crate) fn names(&self) -> &str {
         self.prefix.as_deref().unwrap_or_default()
     }
 
-    /// The parts of the path, from the outermost.
+    /// The segments of the path, outermost first.
     pub(crate) fn segments(&self) -> impl Iterator<Item = PathSegment<'_>> {
         read_segments(self.names()).chain(self.own_step())
     }
 
-    /// The last segment, when it is a model or a tool call.
+    /// The last segment, if it is a model or tool call.
     fn own_step(&self) -> Option<PathSegment<'_>> {
         let Step { tool, turn, count } = &self.step;
         match (tool, *count) {
@@ -214,29 +226,31 @@ impl StepPath {
         }
     }
 
-    /// How many segments there are, an item counted as one more.
-    pub(crate) fn depth(&self) -> usize {
+    /// Returns the number of segments. An item counts as an additional segment.
+    #[doc(hidden)]
+    pub fn depth(&self) -> usize {
         self.segments()
             .map(|segment| if matches!(segment, PathSegment::Name { item: Some(_), .. }) { 2 } else { 1 })
             .sum()
     }
 
-    /// The last name with its item, as it is written; `None` when the path ends in a model or a tool call.
+    /// Returns the last name with its item, as text. Returns `None` if the path ends in a model or
+    /// tool call.
     pub(crate) fn last_name(&self) -> Option<&str> {
         let prefix = self.prefix.as_deref().filter(|_| self.step.is_empty())?;
         Some(prefix.rsplit_once('/').map_or(prefix, |(_, last)| last))
     }
 
-    /// The node that this is an item of, and which item.
+    /// Splits the path of an item into the path of its node and the number of the item.
     pub(crate) fn item(&self) -> Option<(Self, u32)> {
         let (whole, item) = item_of(self.last_name()?)?;
         let text = self.names();
-        // The name of the item is the end of the text.
+        // The text ends with the last name, so the node's path is a prefix of it.
         let end = text.len() - self.last_name()?.len() + whole.len();
         Some((Self { prefix: Some(text[..end].into()), step: Step::NONE }, item))
     }
 
-    /// Whether this is `base` or below it. The items of a node are beside it.
+    /// Returns `true` if this is `base` or below it. The items of a node are not below the node.
     pub fn is_within(&self, base: &Self) -> bool {
         if base.is_root() || self == base {
             return true;
@@ -244,6 +258,7 @@ impl StepPath {
         let Some(prefix) = self.prefix.as_deref() else { return false };
         match (base.step.is_empty(), base.prefix.as_deref()) {
             (true, Some(base)) => {
+                // The prefix must end at a segment: `ab` is not within `a`.
                 prefix.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
             (true, None) => true,
@@ -254,7 +269,7 @@ impl StepPath {
         }
     }
 
-    /// Whether this is `node`, one of its items, or below either.
+    /// Returns `true` if this is `node`, one of its items, or below either.
     pub(crate) fn belongs_to(&self, node: &Self) -> bool {
         let mut own = self.segments();
         let mut of = node.segments().peekable();
@@ -264,6 +279,7 @@ impl StepPath {
                 (PathSegment::Name { name: own, .. }, PathSegment::Name { name, item: None }) => own == name,
                 _ => false,
             };
+            // Only the last segment of `node` may match an item of it.
             if own != part && (of.peek().is_some() || !is_item()) {
                 return false;
             }
@@ -271,33 +287,34 @@ impl StepPath {
         true
     }
 
-    /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
+    /// Returns `true` if this is `base`, or a model or tool call of the agent at `base`. Calls of
+    /// nested agents do not count.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
         self == base || (!self.step.is_empty() && self.parent().as_ref() == Some(base))
     }
 
-    /// The turn of the model or tool call that it ends in.
+    /// The turn of the model or tool call, if the path ends in one.
     pub(crate) fn turn(&self) -> Option<u32> {
         (!self.step.is_empty()).then_some(self.step.turn)
     }
 
-    /// Whether it ends in a tool call.
+    /// Returns `true` if the path ends in a tool call.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.step.tool.is_some()
     }
 
-    /// A question that the call which is here asks in the middle, from 1.
-    #[cfg(any(feature = "mcp", feature = "a2a-client"))]
-    pub(crate) fn question(&self, number: u32) -> Self {
+    /// The path of a question that this call asks while it runs. Questions are numbered from 1.
+    pub fn question(&self, number: u32) -> Self {
         self.child(&format!("{QUESTION}{number}"))
     }
 
-    /// Whether it ends in a question that a call asked in the middle.
+    /// Returns `true` if the path ends in a question of a call.
     pub(crate) fn is_question(&self) -> bool {
         self.last_name().is_some_and(|name| name.starts_with(QUESTION))
     }
 
-    /// Whether the last segments of this are those of `tail`, and there are more before.
+    /// Returns `true` if the path ends with the segments of `tail` and has at least one segment
+    /// before them.
     pub(crate) fn ends_below(&self, tail: &Self) -> bool {
         let (own, tail): (Vec<_>, Vec<_>) = (self.segments().collect(), tail.segments().collect());
         own.len() > tail.len() && own.ends_with(&tail)
@@ -310,12 +327,12 @@ impl StepPath {
         }
     }
 
-    /// Whether this is the run itself.
+    /// Returns `true` for the path of the run itself.
     pub fn is_root(&self) -> bool {
         self.prefix.is_none() && self.step.is_empty()
     }
 
-    /// The path this is below of; `None` for the run itself.
+    /// The path without its last segment; `None` for the run itself.
     pub fn parent(&self) -> Option<Self> {
         let parent = match self.step.is_empty() {
             true => match self.prefix.as_deref()?.rsplit_once('/') {
@@ -330,12 +347,12 @@ impl StepPath {
         Some(Self::read(parent))
     }
 
-    /// What this is below of, the nearest first, to the run itself.
+    /// The paths that contain this path, nearest first, up to the run itself.
     pub(crate) fn parents(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// The path of a text of which nothing is refused.
+    /// Parses a text. Every text is accepted.
     fn read(text: Arc<str>) -> Self {
         let (prefix, last) = match text.rsplit_once('/') {
             Some((prefix, last)) => (Some(prefix), last),
@@ -354,14 +371,16 @@ impl Ord for StepPath {
     fn cmp(&self, other: &Self) -> Ordering {
         #[cfg(test)]
         COMPARED.with(|compared| compared.set(compared.get() + 1));
-        // An end comes before a further segment, and a node before its items: so what is below a path follows it. What two
-        // paths have in common is not read: a journal's fold compares paths many times.
+        // A path is ordered before its extensions, and a node before its items, so that the paths
+        // below a path follow it directly. The common beginning of the two texts is not parsed,
+        // since folding a journal compares many paths.
         let (a, b) = (self.names(), other.names());
         let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
         if common == a.len() && common == b.len() {
             return self.own_step().cmp(&other.own_step());
         }
-        // A byte that differs may be in the middle of a character; a slash never is.
+        // The first difference can be in the middle of a UTF-8 character, so the texts are cut at a
+        // slash, which is always a whole character.
         let from = a.as_bytes()[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (a, b) = (&a[from..], &b[from..]);
         if let (Some(first_a), Some(first_b)) = (plain_name(a), plain_name(b))
@@ -384,13 +403,13 @@ pub(crate) fn compared() -> usize {
     COMPARED.with(std::cell::Cell::get)
 }
 
-/// The segments of a text, none of an empty one.
+/// Iterates over the segments of a text. An empty text has none.
 fn read_segments(text: &str) -> impl Iterator<Item = PathSegment<'_>> {
     let segments = (!text.is_empty()).then(|| text.split('/'));
     segments.into_iter().flatten().map(PathSegment::read)
 }
 
-/// The first segment of a text, when it is a name without an item.
+/// Returns the first segment of a text, if it is a name without an item.
 fn plain_name(text: &str) -> Option<&[u8]> {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -426,7 +445,7 @@ impl fmt::Debug for StepPath {
     }
 }
 
-/// The text was no step path.
+/// Error for a text that is not a step path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a step path; one looks like `model#2` or `plan/tool#1.search[1]`")]
 pub struct StepPathError(String);

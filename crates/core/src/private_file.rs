@@ -1,4 +1,5 @@
-//! Files that only the user of the process can read and write: they hold conversations and tokens.
+//! Creation of files that only the user of the process can read and write, since they contain
+//! conversations and tokens.
 
 use std::fs::OpenOptions;
 

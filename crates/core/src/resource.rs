@@ -1,4 +1,5 @@
-//! Resources: the values that a program gives to its tools by type, such as clients, pools and configuration.
+//! Resources: values that a program provides to its tools by type, such as clients, pools and
+//! configuration.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -10,12 +11,16 @@ use agentflow_schema::text::nearest;
 
 /// A tool parameter that the program provides; the model never sees it.
 ///
-/// A resource nobody provided is an error when the agent is built, or when a run begins. The nearest one counts: that of
-/// the run's request, of the agent, of the run, of the runtime. A trait object, `Inject<dyn Db>`, is provided as an
-/// `Arc<dyn Db>`; a value that several tools change is wrapped in a `Mutex`, `Inject<Mutex<T>>`. A reference to a static has a type
-/// different from its target: `Inject<&'static Prices>` takes the resource of `.resource(&PRICES)`, and `Inject<Prices>` does not. A step
-/// of a workflow gets one with [`Context::inject`](crate::Context::inject): `order_state(cx.inject()?, 7)`. Where the argument is
-/// left out, the compiler reports E0061, "argument #1 of type `Inject<..>` is missing", without this remedy.
+/// The nearest resource is used: the run request is searched first, then the agent, the run and the
+/// runtime. A missing resource is an error when the agent is built or when the run starts.
+///
+/// - A trait object, `Inject<dyn Db>`, is provided as an `Arc<dyn Db>`.
+/// - A value that several tools change is wrapped in a `Mutex`: `Inject<Mutex<T>>`.
+/// - A reference to a static has another type than its target: `Inject<&'static Prices>` takes the
+///   resource `.resource(&PRICES)`, and `Inject<Prices>` does not.
+/// - A workflow step passes a resource with [`Context::inject`](crate::Context::inject):
+///   `order_state(cx.inject()?, 7)`. If the argument is omitted, the compiler reports E0061,
+///   "argument #1 of type `Inject<..>` is missing", without this solution.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -32,22 +37,22 @@ use agentflow_schema::text::nearest;
 /// assert_eq!(order_state(Inject::new(Orders(vec!["sent"])), 0).as_deref(), Some("sent"));
 /// ```
 pub struct Inject<T: ?Sized> {
-    /// `None` where only replaced tools take it, in a test.
+    /// `None` if only replaced tools take the resource, in a test.
     resource: Option<Arc<T>>,
 }
 
 impl<T> Inject<T> {
-    /// Wraps a value, for calling a tool's function directly.
+    /// Wraps a value, to call a tool's function directly.
     pub fn new(value: T) -> Self {
         Self { resource: Some(Arc::new(value)) }
     }
 }
 
 impl<T: ?Sized> Inject<T> {
-    /// The resource itself, to keep it beyond the call.
+    /// Returns the shared resource, to keep it after the call.
     ///
     /// # Panics
-    /// In a test that did not give the resource, since it replaces the tools that take it.
+    /// In a test that did not provide the resource because it replaces the tools that take it.
     pub fn into_shared(self) -> Arc<T> {
         match self.resource {
             Some(resource) => resource,
@@ -55,13 +60,13 @@ impl<T: ?Sized> Inject<T> {
         }
     }
 
-    /// Makes a placeholder for a resource that is missing and that only replaced tools take.
+    /// Creates a placeholder for a missing resource that only replaced tools take.
     pub(crate) fn absent() -> Self {
         Self { resource: None }
     }
 }
 
-/// Code beside the replaced tool uses a resource that is not there.
+/// Panics if code other than the replaced tools uses a missing resource.
 #[cold]
 fn absent<T: ?Sized>() -> ! {
     panic!(
@@ -71,7 +76,8 @@ fn absent<T: ?Sized>() -> ! {
     )
 }
 
-/// Returns true for a resource that may be missing, since replaced tools take it. A part of the host of a test.
+/// Returns true if a resource may be missing, since only replaced tools take it. Part of the host
+/// of a test.
 pub(crate) struct UnusedResources(pub(crate) Box<dyn Fn(ResourceKey) -> bool + Send + Sync>);
 
 impl<T: ?Sized> From<Arc<T>> for Inject<T> {
@@ -110,24 +116,24 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Inject<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceKey {
     id: TypeId,
-    /// Of an `Arc` of it.
+    /// Type id of an `Arc` of the type.
     shared: TypeId,
     name: &'static str,
 }
 
 impl ResourceKey {
-    /// The key of a type.
+    /// Returns the key of a type.
     pub fn of<T: ?Sized + 'static>() -> Self {
         Self { id: TypeId::of::<T>(), shared: TypeId::of::<Arc<T>>(), name: type_name::<T>() }
     }
 
-    /// The type's name as the compiler gives it.
+    /// The type's name, as the compiler formats it.
     pub fn type_name(&self) -> &'static str {
         self.name
     }
 }
 
-/// Values by type. Cloning is one reference count.
+/// Values by type. Cloning increments one reference count.
 #[derive(Clone, Default)]
 pub struct Resources(Arc<HashMap<TypeId, Entry>>);
 
@@ -138,36 +144,39 @@ struct Entry {
 }
 
 impl Resources {
-    /// Adds a value, or replaces the one of the same type.
+    /// Adds a value. Replaces the previous value of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.insert_shared(Arc::new(value));
     }
 
-    /// Adds a shared value, which may be a trait object: `insert_shared::<dyn Db>(db)`.
+    /// Adds a shared value, which can be a trait object: `insert_shared::<dyn Db>(db)`.
     pub fn insert_shared<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) {
         let entry = Entry { name: type_name::<T>(), value: Arc::new(value) };
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
     }
 
-    /// The value of a type, or what an `Arc` of the type shares: a resource `Arc<dyn Db>` is a `dyn Db` too.
+    /// Returns the value of a type, or the target of a resource `Arc<T>`: a resource `Arc<dyn Db>`
+    /// is found as `dyn Db` too.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let value = |id| self.0.get(&id).map(|entry| &entry.value);
         match value(TypeId::of::<T>()) {
             Some(own) => own.downcast_ref::<Arc<T>>().cloned(),
-            // Whatever is kept is in an `Arc`, an `Arc` too.
+            // Each value is stored in an `Arc`, so a resource that is an `Arc` is an `Arc<Arc<T>>`
+            // here.
             None => value(TypeId::of::<Arc<T>>())?.downcast_ref::<Arc<Arc<T>>>().map(|shared| Arc::clone(&**shared)),
         }
     }
 
-    /// Whether [`get`](Self::get) finds a value of this type.
+    /// Returns `true` if [`get`](Self::get) finds a value of this type.
     pub fn contains(&self, key: ResourceKey) -> bool {
         self.0.contains_key(&key.id) || self.0.contains_key(&key.shared)
     }
 
-    /// What is said of a type that is not there: its name, and what there is of nearly the same.
+    /// Describes a missing type for an error message: its name and the most similar existing type.
     pub(crate) fn missing(&self, key: ResourceKey) -> String {
         let name = key.name;
         let given = self.0.values().map(|entry| entry.name);
+        // The same type in another wrapper is the most likely mistake, then a similar name.
         let same = given.clone().filter(|given| bare(given) == bare(name)).min();
         let near = || {
             let near = nearest(bare(name), given.clone().map(bare))?;
@@ -179,7 +188,7 @@ impl Resources {
         }
     }
 
-    /// The names of the types, ordered.
+    /// The names of the types, sorted.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.0.values().map(|entry| entry.name).collect();
         names.sort_unstable();
@@ -190,12 +199,12 @@ impl Resources {
         self.0.is_empty()
     }
 
-    /// Nothing when these are the very ones of `other`, else all of these.
+    /// Returns an empty set if this is the same set as `other`, otherwise a clone.
     pub(crate) fn beside(&self, other: &Self) -> Self {
         if Arc::ptr_eq(&self.0, &other.0) { Self::default() } else { self.clone() }
     }
 
-    /// Adds everything of `other`; where both have a type, `other` wins.
+    /// Adds all values of `other`, which replace values of the same type.
     pub fn extend(&mut self, other: &Self) {
         if !other.0.is_empty() {
             Arc::make_mut(&mut self.0).extend(other.0.iter().map(|(id, entry)| (*id, entry.clone())));
@@ -203,7 +212,8 @@ impl Resources {
     }
 }
 
-/// The name of a type without its path, and without what holds or shares it; for messages alone.
+/// Returns the name of a type without its path and without wrappers such as `Arc` and `Mutex`. For
+/// messages only.
 fn bare(name: &str) -> &str {
     const AROUND: [&str; 11] =
         ["Arc", "Rc", "Box", "Option", "Mutex", "RwLock", "RefCell", "Cell", "OnceLock", "OnceCell", "Inject"];
@@ -252,7 +262,7 @@ mod tests {
         assert_eq!(*resources.get::<Arc<Mutex<u8>>>().unwrap().lock().unwrap(), 2);
         assert!(resources.contains(ResourceKey::of::<dyn Db>()) && resources.contains(ResourceKey::of::<Mutex<u8>>()));
         assert!(resources.get::<Postgres>().is_none() && !resources.contains(ResourceKey::of::<u8>()));
-        // One of the type's own goes first.
+        // A resource of exactly this type has precedence.
         resources.insert(Mutex::new(7_u8));
         assert_eq!(*resources.get::<Mutex<u8>>().unwrap().lock().unwrap(), 7);
     }

@@ -5,19 +5,19 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Maximum size of a configuration file, in bytes.
-#[cfg_attr(not(any(feature = "cli", feature = "mcp")), allow(dead_code, reason = "documents have their own limit"))]
-pub(crate) const MOST_BYTES: usize = 4 << 20;
+pub const MOST_BYTES: usize = 4 << 20;
 
 /// Reads a regular file.
 ///
 /// # Errors
-/// When it cannot be opened, is a folder, a device or a pipe, has more than `most` bytes, also while it is read, or is not
-/// UTF-8.
-pub(crate) fn read(path: &Path, most: usize) -> io::Result<String> {
+/// If it cannot be opened, is a folder, a device or a pipe, has more than `most` bytes, even if it
+/// grows while it is read, or is not UTF-8.
+pub fn read(path: &Path, most: usize) -> io::Result<String> {
     // Opening a device may have an effect.
     is_regular(&fs::metadata(path)?, most)?;
     let file = open(path)?;
     is_regular(&file.metadata()?, most)?;
+    // One byte more than the limit, to detect a file that grew after the check.
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {
@@ -36,26 +36,25 @@ fn is_regular(file: &fs::Metadata, most: usize) -> io::Result<()> {
     }
 }
 
-/// Opens a file for reading without blocking, also if the path has become a pipe since the check, or is a file such as
-/// `/proc/kmsg`, whose reads wait for new bytes.
+/// Opens a file for reading without blocking. The path may have become a pipe since the check, or
+/// be a file such as `/proc/kmsg`, whose reads wait for new data.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
-        use rustix::fs::OFlags;
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
     }
     options.open(path)
 }
 
-/// Resolves the links in a path of a folder's entry.
+/// Resolves the links in the path of a folder's entry.
 ///
 /// # Errors
-/// When it is a link that leads out of the folder, or to nothing.
+/// If it is a link to a target outside of the folder, or to a missing target.
 #[cfg(feature = "documents")]
-pub(crate) fn within(folder: &Path, entry: &Path) -> io::Result<std::path::PathBuf> {
+pub fn within(folder: &Path, entry: &Path) -> io::Result<std::path::PathBuf> {
     let file = entry.canonicalize()?;
     match file.starts_with(folder.canonicalize()?) {
         true => Ok(file),

@@ -1,4 +1,4 @@
-//! `Clock` and `Timestamp`: the time of a runtime, which tests replace.
+//! [`Clock`] and [`Timestamp`]: the time of a runtime, which tests replace.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// From milliseconds since the Unix epoch.
+    /// Creates a timestamp from milliseconds since the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
@@ -22,7 +22,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// Returns the time from `earlier` to this timestamp; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -41,9 +41,9 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Where a run's timestamps come from.
+/// Source of a run's timestamps.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -57,9 +57,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// Durations in JSON: whole milliseconds, rounded up, so that a limit is never shorter than it was given.
+/// Serializes durations as whole milliseconds, rounded up, so that a limit is never shorter than
+/// configured.
 ///
-/// Earlier versions wrote `{"secs": 5, "nanos": 0}`, which is read, too.
+/// Earlier versions wrote `{"secs": 5, "nanos": 0}`, which is still accepted.
 pub(crate) mod milliseconds {
     use std::time::Duration;
 
@@ -90,7 +91,7 @@ pub(crate) mod milliseconds {
         Written::deserialize(deserializer).map(Written::duration)
     }
 
-    /// Durations that may be absent.
+    /// Optional durations.
     pub(crate) mod optional {
         use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Written};
 

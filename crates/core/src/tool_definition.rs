@@ -1,4 +1,6 @@
-//! `ToolDefinition`: name, description, schema and policy of a tool. It has no body and calls nothing.
+//! [`ToolDefinition`] and [`ToolPolicy`]: name, description, schema and policy of a tool. A
+//! definition has no body. [`ToolManifest`] is the list of the tools that are offered in one model
+//! request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,40 +18,44 @@ use crate::on_timeout::OnTimeout;
 use crate::time::milliseconds;
 use crate::wire::WireCache;
 
-/// Everything about a tool but its body.
+/// The description of a tool, without its body.
 ///
-/// Its JSON has `required_permissions`, which are the scopes of the policy, and `supports_streaming` beside the fields below.
+/// Its JSON form has two more fields: `required_permissions`, which are the scopes of the policy,
+/// and `supports_streaming`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "ReadDefinition")]
 #[non_exhaustive]
 #[doc(alias = "ToolSpec")]
 pub struct ToolDefinition {
-    /// The name the model calls it by: at most 64 letters, digits, `_` and `-`. One that is given with dots, such as
-    /// `files.read`, is what a program knows the tool by, and the model gets a wire name.
+    /// Name by which the model calls the tool: at most 64 letters, digits, `_` and `-`. For a tool
+    /// that was declared with dots in its name, such as `files.read`, this is the wire name, and
+    /// the program uses the declared name.
     pub name: Arc<str>,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: Arc<str>,
-    /// JSON Schema (2020-12) of the arguments; always an object schema. Its name in JSON is `parameters_schema`.
+    /// JSON Schema (2020-12) of the arguments; always an object schema. In JSON, the field is named
+    /// `parameters_schema`.
     #[doc(alias = "parameters_schema")]
     pub parameters: Value,
-    /// `true` if a call may report its progress while it runs, as [`Context::emit`](crate::Context::emit) does.
+    /// `true` if a call may report its progress while it runs, with
+    /// [`Context::emit`](crate::Context::emit).
     pub supports_streaming: bool,
-    /// How the runtime treats it.
+    /// Rules for calls of the tool.
     pub policy: ToolPolicy,
-    /// Where it was written.
+    /// Location of the declaration.
     pub source: Option<SourceLocation>,
-    /// The check of arguments against `parameters`, made when it is first needed.
+    /// Check of arguments against `parameters`, compiled on first use.
     #[cfg(feature = "dynamic")]
     arguments: ArgumentsCheck,
-    /// What identifies its version, by aspects.
+    /// Hashes that identify the tool's version, by aspect.
     pub(crate) aspects: Aspects,
-    /// The name that a program knows it by, where `name` is the wire name of that.
+    /// Declared name, if `name` is the wire name of it.
     in_catalogue: Option<Arc<str>>,
-    /// The description for others than the models of this program, if it is another one.
+    /// Description for clients other than the models of this program, if it differs.
     pub(crate) public_description: Option<Arc<str>>,
 }
 
-/// The JSON form that is written.
+/// The JSON form, for writing.
 #[derive(Serialize)]
 struct WrittenDefinition<'a> {
     name: &'a str,
@@ -62,7 +68,7 @@ struct WrittenDefinition<'a> {
     source: Option<&'a SourceLocation>,
 }
 
-/// The JSON form that is read: only the name and the schema are needed.
+/// The JSON form, for reading. Only the name and the schema are required.
 #[derive(Deserialize)]
 struct ReadDefinition {
     name: Arc<str>,
@@ -100,6 +106,8 @@ impl From<ReadDefinition> for ToolDefinition {
         let mut definition = Self::new(read.name, read.description, read.parameters).policy(read.policy);
         definition.supports_streaming = read.supports_streaming;
         definition.source = read.source;
+        // `required_permissions` repeats the scopes of the policy; a definition of another program
+        // may have only one of them.
         for scope in read.required_permissions {
             if !definition.policy.scopes.contains(&scope) {
                 definition.policy.scopes.push(scope);
@@ -110,7 +118,7 @@ impl From<ReadDefinition> for ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// A definition with the default policy.
+    /// Creates a definition with the default policy.
     ///
     /// `parameters` is a JSON Schema of an object, such as
     /// `json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})`.
@@ -144,29 +152,32 @@ impl ToolDefinition {
         self
     }
 
-    /// The same tool, known to a program by a name, of which `wire` is the wire name.
+    /// Returns the same tool under a declared name with its wire name.
     pub(crate) fn renamed(&self, name: Arc<str>, wire: impl Into<Arc<str>>) -> Self {
         Self {
             name: wire.into(),
             in_catalogue: Some(name),
             #[cfg(feature = "dynamic")]
+            // The schema is the same, so the compiled check is shared.
             arguments: ArgumentsCheck(Arc::clone(&self.arguments.0)),
             ..self.clone()
         }
     }
 
-    /// The name that a program knows it by: the one in sentences that a person reads.
-    pub(crate) fn catalogue_name(&self) -> &Arc<str> {
+    /// Returns the name that the program uses; shown in messages to people.
+    pub fn catalogue_name(&self) -> &Arc<str> {
         self.in_catalogue.as_ref().unwrap_or(&self.name)
     }
 
-    /// The check of arguments, as far as the schema can be checked, made once and shared with the same tool under other names. `parameters` must not change
-    /// afterwards; a clone has a check of its own.
+    /// Returns the check of arguments. It covers the part of the schema that can be checked, is
+    /// compiled once and is shared with renamed copies of the tool. `parameters` must not change
+    /// afterwards. A clone has a separate check.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the schema.
+    /// A sentence that describes the invalid part of the schema.
     #[cfg(feature = "dynamic")]
-    pub(crate) fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
+    #[doc(hidden)]
+    pub fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
         let made = self.arguments.0.check.get_or_init(|| SchemaCheck::tolerant(&self.parameters).map_err(Into::into));
         made.as_ref().map_err(|problem| &**problem)
     }
@@ -177,15 +188,16 @@ impl ToolDefinition {
         *self.arguments.0.has_limits.get_or_init(|| has_limits(&self.parameters))
     }
 
-    /// Whether every provider takes the name: 1 to 64 letters, digits, `_` and `-`.
+    /// Returns `true` if every provider accepts the name: 1 to 64 letters, digits, `_` and `-`.
     ///
-    /// The rule is the one OpenAI and Anthropic publish for function names.
+    /// OpenAI and Anthropic publish this rule for function names.
     pub fn has_valid_name(&self) -> bool {
         is_valid_name(&self.name)
     }
 }
 
-/// Belongs to one schema, so a copy of a definition, whose schema may be changed, begins without one.
+/// Lazily compiled check of one schema. A clone of the definition may be changed, so it starts
+/// without a check.
 #[cfg(feature = "dynamic")]
 #[derive(Debug, Default)]
 struct ArgumentsCheck(Arc<CheckOnce>);
@@ -211,8 +223,8 @@ impl PartialEq for ArgumentsCheck {
     }
 }
 
-/// The hashes of what a version of a tool consists of, computed when they are first needed. A copy of a definition, which
-/// may be changed, begins without them.
+/// Hashes of the parts of a tool's version, computed on first use. A clone of the definition may be
+/// changed, so it starts without hashes.
 #[derive(Default)]
 pub(crate) struct Aspects(OnceLock<BTreeMap<String, Arc<str>>>);
 
@@ -245,12 +257,13 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// How the runtime treats a tool. The attribute `#[tool(..)]` sets it.
+/// Rules that the runtime applies to calls of a tool. Set by the attribute `#[tool(..)]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ToolPolicy {
-    /// The longest a call may take, in JSON as whole `timeout_ms`; `None` leaves it to the run's own time limit.
+    /// Time limit of a call, in JSON as whole milliseconds `timeout_ms`. `None`: only the time
+    /// limit of the run applies.
     #[serde(
         rename = "timeout_ms",
         alias = "timeout",
@@ -258,17 +271,21 @@ pub struct ToolPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How often a failed call is retried, whoever makes it, with growing pauses: what its arguments, its grants or a
-    /// cancellation decided is not.
+    /// Maximum number of retries of a failed call, with increasing pauses. Applies to calls by
+    /// models and by functions. A call that failed because of its arguments, its grants or a
+    /// cancellation is not retried.
     pub retry: u32,
-    /// Whether calling it twice with the same idempotency key is the same as calling it once.
+    /// `true` if a second call with the same idempotency key has no further effect.
     pub idempotent: bool,
-    /// What it does to the world; decides what happens to a call that a crash interrupted.
+    /// Effects of a call outside of the run. They decide how a call is treated that a crash
+    /// interrupted.
     pub effects: Effects,
-    /// A person must agree before it runs. A run that was granted `approve:NAME` calls it at once; any other run asks, and
-    /// waits for the [answer](crate::Runtime::answer).
+    /// `true` if a call requires the approval of a person. A run that was granted `approve:NAME`
+    /// calls the tool directly; any other run asks and waits for the
+    /// [answer](crate::Runtime::answer).
     pub approve: bool,
-    /// How long a person's answer is waited for, in JSON as whole `approve_timeout_ms`; `None`: for ever.
+    /// Time limit for the answer of a person, in JSON as whole milliseconds `approve_timeout_ms`.
+    /// `None`: no limit.
     #[serde(
         rename = "approve_timeout_ms",
         alias = "approve_timeout",
@@ -276,99 +293,103 @@ pub struct ToolPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub approve_timeout: Option<Duration>,
-    /// What happens when nobody has answered by then.
+    /// Effect of an unanswered question after `approve_timeout`.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
-    /// The scopes a run must have been granted.
+    /// Scopes that a run must have been granted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[doc(alias = "required_permissions")]
     pub scopes: Vec<Arc<str>>,
-    /// Whether the body runs on threads for blocking work.
+    /// `true` if the body runs on a thread for blocking work.
     pub blocking: bool,
-    /// The most bytes of output; a larger answer becomes an error that the model sees.
+    /// Maximum size of the output in bytes. A larger output becomes an error that is reported to
+    /// the model.
     pub max_output: usize,
-    /// The most calls of the tool at once, over all runs of a runtime, at least 1; a further one waits for its turn, and
-    /// its time-out begins after that. `None`: any number. A tool that calls itself needs more than 1. A call that its step
-    /// holds and no longer polls is one of them until it is dropped.
+    /// Maximum number of concurrent calls over all runs of a runtime, at least 1. Further calls
+    /// wait, and their time-out starts after the wait. `None`: no limit. A recursive tool needs
+    /// more than 1. A call that its step holds without polling counts until it is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// The name of the tool that undoes a call of this one. It takes the arguments of that call by their names and, as
-    /// `output`, what the call answered. A run that [asks for it](crate::runtime::StartRun::compensate) calls it when it
-    /// fails or is cancelled.
+    /// Name of the tool that compensates a call of this one. It receives the arguments of the call
+    /// by name and the result of the call as `output`. A run that was [started with
+    /// compensation](crate::runtime::StartRun::compensate) calls it when the run fails or is
+    /// cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compensate: Option<Arc<str>>,
 }
 
 impl ToolPolicy {
-    /// The default for [`max_output`](Self::max_output): 64 KiB, some 16,000 tokens.
+    /// Default of [`max_output`](Self::max_output): 64 KiB, about 16,000 tokens.
     pub const MAX_OUTPUT: usize = 64 * 1024;
 
-    /// Sets the longest a call may take.
+    /// Sets the time limit of a call.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets how often a failed call is retried.
+    /// Sets the maximum number of retries of a failed call.
     #[must_use]
     pub fn retry(mut self, times: u32) -> Self {
         self.retry = times;
         self
     }
 
-    /// Sets the most calls of the tool at once, over all runs of a runtime.
+    /// Sets the maximum number of concurrent calls over all runs of a runtime.
     #[must_use]
     pub fn concurrency(mut self, calls: u32) -> Self {
         self.concurrency = Some(calls);
         self
     }
 
-    /// Declares that calling the tool twice with the same idempotency key is the same as calling it once.
+    /// Declares that a second call with the same idempotency key has no further effect.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Declares what the tool does to the world.
+    /// Declares the effects of a call outside of the run.
     #[must_use]
     pub fn effects(mut self, effects: Effects) -> Self {
         self.effects = effects;
         self
     }
 
-    /// Declares that a person must agree before the tool runs.
+    /// Declares that a call requires the approval of a person.
     #[must_use]
     pub fn approve(mut self) -> Self {
         self.approve = true;
         self
     }
 
-    /// Sets how long a person's answer is waited for, and what happens when nobody has answered by then. The time counts
-    /// from the recorded question, so a crash does not begin it anew.
+    /// Sets the time limit for the answer of a person and the effect of an unanswered question. The
+    /// time counts from the recorded question, so it does not restart after a crash.
     #[must_use]
     pub fn approve_timeout(mut self, timeout: Duration, on_timeout: OnTimeout) -> Self {
         (self.approve_timeout, self.on_timeout) = (Some(timeout), on_timeout);
         self
     }
 
-    /// Sets the scopes a run must have been granted.
+    /// Sets the scopes that a run must have been granted.
     #[must_use]
     pub fn scopes<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Names the tool that undoes a call of this one; see [`compensate`](Self::compensate).
+    /// Sets the tool that compensates a call of this one; see the field
+    /// [`compensate`](Self::compensate).
     #[must_use]
     pub fn compensate(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.compensate = Some(tool.into());
         self
     }
 
-    /// Returns the form that is hashed for a tool's definition. It never changes: the hash is compared with hashes in
-    /// journals of earlier versions, which wrote durations in another form.
+    /// Returns the JSON form that is hashed into a tool's definition hash. The form must never
+    /// change, since the hash is compared with hashes in journals of earlier versions, which wrote
+    /// durations in another form.
     pub(crate) fn hashed_form(&self) -> Value {
         let mut form = serde_json::to_value(self).unwrap_or_default();
         for (key, earlier, duration) in
@@ -382,12 +403,12 @@ impl ToolPolicy {
         form
     }
 
-    /// Whether a call of which nobody knows how it ended may be repeated.
-    pub(crate) fn is_repeatable(&self) -> bool {
+    /// Returns `true` if a call with an unknown outcome may be repeated.
+    pub fn is_repeatable(&self) -> bool {
         self.idempotent || self.effects != Effects::Write
     }
 
-    /// Sets the most bytes of output.
+    /// Sets the maximum size of the output in bytes.
     #[must_use]
     pub fn max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
@@ -414,23 +435,24 @@ impl Default for ToolPolicy {
     }
 }
 
-/// What a tool does to the world.
+/// Effects of a tool outside of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effects {
-    /// Nothing: a pure function of its arguments.
+    /// No effects: a pure function of its arguments.
     None,
-    /// It reads what others may change.
+    /// Reads data that others may change.
     Read,
-    /// It changes something. What a tool does that declares nothing.
+    /// Changes data. The default for tools that declare nothing.
     #[default]
     Write,
 }
 
 impl Effects {
-    /// What is known of the effect of a call that was stopped in the middle.
-    pub(crate) fn when_stopped(self) -> &'static str {
+    /// Describes the effect of an interrupted call, for a message.
+    #[doc(hidden)]
+    pub fn when_stopped(self) -> &'static str {
         match self {
             Self::None | Self::Read => "it changes nothing",
             Self::Write => "whether it had its effect is unknown",
@@ -449,7 +471,7 @@ pub struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// A line of a file, from 1.
+    /// Creates a location. Lines count from 1.
     pub fn new(file: impl Into<Arc<str>>, line: u32) -> Self {
         Self { file: file.into(), line }
     }
@@ -461,7 +483,8 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// The tools offered in one request, ordered by name. Cloning is one reference count.
+/// The tools that are offered in one model request, sorted by name. Cloning increments one
+/// reference count.
 #[derive(Clone, Debug, Default)]
 pub struct ToolManifest(Arc<Manifest>);
 
@@ -472,17 +495,18 @@ struct Manifest {
 }
 
 impl ToolManifest {
-    /// The definitions, ordered by name.
+    /// The definitions, sorted by name.
     pub fn definitions(&self) -> &[Arc<ToolDefinition>] {
         &self.0.definitions
     }
 
-    /// Whether no tool is offered.
+    /// Returns `true` if no tool is offered.
     pub fn is_empty(&self) -> bool {
         self.0.definitions.is_empty()
     }
 
-    /// The manifest in one wire format, encoded once and kept; see [`Message::encoded`](crate::Message::encoded).
+    /// Returns the manifest in a wire format. The bytes are cached; see
+    /// [`Message::encoded`](crate::Message::encoded).
     pub fn encoded(&self, format: &str, encode: impl FnOnce(&[Arc<ToolDefinition>]) -> Vec<u8>) -> Arc<[u8]> {
         self.0.wire.get_or_encode(format, || encode(&self.0.definitions))
     }
@@ -510,7 +534,8 @@ mod tests {
         assert_eq!(written["parameters_schema"], json!({"type": "object"}));
         assert_eq!(serde_json::from_value::<ToolDefinition>(written).unwrap(), definition);
 
-        // Other programs write the permissions without a policy, and earlier releases the policy without permissions.
+        // Other programs write permissions without a policy. Earlier releases wrote the policy
+        // without permissions.
         let of_others = json!({"name": "fetch", "parameters": {}, "required_permissions": ["network"]});
         let read: ToolDefinition = serde_json::from_value(of_others).unwrap();
         assert_eq!((read.supports_streaming, &*read.policy.scopes), (false, &["network".into()][..]));

@@ -1,9 +1,9 @@
-//! `all_the_tuples!`: calls a macro for every supported number of inputs or parameters. It knows nothing of what is
-//! implemented.
+//! [`all_the_tuples!`]: calls a macro for every supported number of inputs or parameters. The
+//! called macro generates the implementations.
 
-/// Calls a macro once for each length from 0 to 12 or 16, with the length and the types and places of the tuple:
-/// `make!(_ 2 A 0 B 1)`. With a list of names in brackets, there is one call for each name, which stands in the place
-/// of `_`.
+/// Calls a macro once for each length from 0 to 12 or 16, with the length and the types and indices
+/// of the tuple: `make!(_ 2 A 0 B 1)`. With a list of names in brackets, the macro is called once
+/// for each name, which replaces `_`.
 macro_rules! all_the_tuples {
     ($make:ident, 12) => {
         $crate::tuples::all_the_tuples!($make, [_ _ _ _ _ _ _ _ _ _ _ _ _]);

@@ -1,6 +1,8 @@
-//! `Encoded` and `NodeValue`: values that cross a boundary of a run. They are encoded once and decoded by each reader.
+//! [`Encoded`] and [`NodeValue`]: values that are passed between the nodes of a workflow and
+//! recorded in its journal. They are encoded once and decoded by each reader.
 //!
-//! It knows no graph and no store; it is the one place that states the bound of such values.
+//! The trait bound of such values is defined only here. The module does not depend on graphs or
+//! stores.
 
 mod faithful;
 #[cfg(test)]
@@ -19,17 +21,17 @@ use serde_json::value::RawValue;
 
 use self::faithful::{Seen, Watched};
 
-/// A value as JSON text, shared by all who read it. Cloning is one reference count.
+/// A value as JSON text, shared between its readers. Cloning increments one reference count.
 ///
-/// Equal are two with the same text.
+/// Two values are equal if their texts are equal.
 #[derive(Clone)]
 pub struct Encoded(Arc<str>);
 
-/// The most bytes of memory that a thread keeps to encode the next value in.
+/// Maximum size, in bytes, of the encoding buffer that a thread keeps for reuse.
 const KEPT_ROOM: usize = 1 << 14;
 
 thread_local! {
-    /// Where values are encoded before they get memory of their own size.
+    /// Encoding buffer of the thread. The finished text is copied to memory of its exact size.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -37,9 +39,11 @@ impl Encoded {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map whose keys are neither strings nor numbers, or a `Serialize` of its own
-    /// that fails. Also when its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back
-    /// as `None`, a float that is infinite or not a number, and what is nested more than 120 deep.
+    /// - The value has no JSON form: a map whose keys are neither strings nor numbers, or a failing
+    ///   `Serialize` implementation.
+    /// - The JSON would be decoded as another value: `Some(())` and `Some(None)`, which would
+    ///   become `None`, and floats that are infinite or not a number.
+    /// - The value is nested more than 120 levels deep.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         Self::watched(value, &Seen::default())
     }
@@ -48,15 +52,15 @@ impl Encoded {
         json_of(&Watched(value, seen)).map_err(with_remedy).map(Self)
     }
 
-    /// Takes text that is JSON already.
+    /// Creates a value from JSON text.
     ///
     /// # Errors
-    /// When it is not JSON.
+    /// If the text is not JSON.
     pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
         Ok(Self::of_raw(serde_json::from_str(&text)?))
     }
 
-    /// `null`.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self::of_raw(RawValue::NULL)
     }
@@ -65,7 +69,7 @@ impl Encoded {
         Self(raw.get().into())
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -73,21 +77,21 @@ impl Encoded {
     /// Decodes the value.
     ///
     /// # Errors
-    /// When the text does not fit the type.
+    /// If the text does not match the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
-    /// The items of a list, each still encoded.
+    /// Returns the items of a list, still encoded.
     ///
     /// # Errors
-    /// When the text is not a list.
+    /// If the text is not a list.
     pub fn items(&self) -> Result<Vec<Self>, serde_json::Error> {
         let items: Vec<&RawValue> = serde_json::from_str(self.as_str())?;
         Ok(items.into_iter().map(Self::of_raw).collect())
     }
 
-    /// A list of these values.
+    /// Creates a list of these values.
     pub fn list<'v>(items: impl IntoIterator<Item = &'v Self>) -> Self {
         let mut text = String::from("[");
         for (at, item) in items.into_iter().enumerate() {
@@ -97,18 +101,18 @@ impl Encoded {
             text.push_str(item.as_str());
         }
         text.push(']');
-        // Values of JSON between brackets are JSON.
+        // JSON values between brackets are valid JSON, so this cannot fail.
         Self::from_json(text).unwrap_or_else(|_| Self::null())
     }
 }
 
-/// The JSON text of a value, in memory of its own size.
+/// Serializes a value to JSON text in memory of its exact size.
 pub(crate) fn json_of<T, S>(value: &T) -> Result<S, serde_json::Error>
 where
     T: Serialize + ?Sized,
     S: for<'t> From<&'t str>,
 {
-    // One that is encoded while another one is finds no room here, and makes its own.
+    // During a nested call the buffer is taken, and the nested call allocates a new one.
     let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
     room.clear();
     let written = serde_json::to_writer(&mut room, value);
@@ -117,13 +121,13 @@ where
         Err(error) => Err(serde_json::Error::custom(error)),
     });
     if room.capacity() <= KEPT_ROOM {
-        // A thread that ends keeps none.
+        // Fails only while the thread ends, when the buffer is no longer needed.
         let _ = ROOM.try_with(|kept| kept.set(room));
     }
     text
 }
 
-/// The same error with what to do about it, where the sentence of the library that writes JSON does not say it.
+/// Adds the solution to an error whose text is a bare message of `serde_json`.
 fn with_remedy(error: serde_json::Error) -> serde_json::Error {
     match error.to_string().as_str() {
         "key must be a string" => serde_json::Error::custom(
@@ -156,7 +160,7 @@ impl fmt::Debug for Encoded {
 
 impl Serialize for Encoded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // It is JSON, so it is read to its end and passed on as it is.
+        // Parsing as `RawValue` finds the end of the text and passes it on unchanged.
         let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(S::Error::custom)?;
         raw.serialize(serializer)
     }
@@ -168,8 +172,9 @@ impl<'de> Deserialize<'de> for Encoded {
     }
 }
 
-/// What can travel between the nodes of a workflow, into it and out of it: it is recorded, read back after a crash, and
-/// described by a schema. Every type with these four properties is one.
+/// Types that can be passed into, between and out of the nodes of a workflow. Their values are
+/// recorded, decoded after a crash, and described by a schema. Implemented for every type that
+/// implements `Serialize`, `DeserializeOwned`, `JsonSchema` and `Send + 'static`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
     label = "this value is recorded, so that a run can be resumed after a crash",
@@ -180,19 +185,19 @@ pub trait NodeValue: Send + 'static {
     /// Encodes the value.
     ///
     /// # Errors
-    /// When it has no JSON form, or when its JSON would be read back as another value or not at all, as far as that can
-    /// be seen without comparing values. A field that is skipped with `#[serde(skip)]` is not missed.
+    /// If the value has no JSON form, or if its JSON would be decoded as another value or not at
+    /// all. The check does not compare values, so a field with `#[serde(skip)]` is not noticed.
     fn encode(&self) -> Result<Encoded, serde_json::Error>;
 
     /// Decodes a value.
     ///
     /// # Errors
-    /// When the text does not fit the type.
+    /// If the text does not match the type.
     fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error>
     where
         Self: Sized;
 
-    /// The JSON Schema of the type.
+    /// Returns the JSON Schema of the type.
     fn schema() -> Value
     where
         Self: Sized;
@@ -203,6 +208,8 @@ impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue fo
     fn encode(&self) -> Result<Encoded, serde_json::Error> {
         let seen = Seen::default();
         let encoded = Encoded::watched(self, &seen)?;
+        // Some serde attributes lose data without an error. Only then is the value decoded again,
+        // since that is slow.
         if seen.is_unsure() {
             read_back::<T>(&encoded)?;
         }
@@ -222,7 +229,7 @@ impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue fo
     }
 }
 
-/// Reads a value back where a type may not be able to, and checks that the same is written again.
+/// Decodes the text and checks that encoding the result gives the same text.
 fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), serde_json::Error> {
     const REMEDY: &str = "an integer of more than 64 bits, or a map whose keys are not strings, cannot stand within \
                           `#[serde(flatten)]`, `#[serde(untagged)]` or `#[serde(tag = ..)]`";
@@ -230,7 +237,7 @@ fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), s
         .decode::<T>()
         .and_then(|value| Encoded::new(&value))
         .map_err(|error| serde_json::Error::custom(format!("its JSON cannot be read back: {error}; {REMEDY}")))?;
-    // The entries of a hash map may come in another order.
+    // The entries of a hash map can be in another order, so the sorted bytes are compared.
     let sorted = |encoded: &Encoded| {
         let mut bytes = encoded.as_str().as_bytes().to_vec();
         bytes.sort_unstable();

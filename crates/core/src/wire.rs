@@ -1,6 +1,8 @@
-//! Caches the bytes of a value, or of a growing list of values, in the wire format that was asked for last.
+//! Caches of the bytes of a value, or of a growing list of values, in the most recently requested
+//! wire format.
 //!
-//! So a long conversation is encoded once and not at every step. The bytes themselves come from the adapters.
+//! With them, each message of a long conversation is encoded once instead of once per turn. The
+//! adapters produce the bytes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +31,7 @@ impl WireCache {
     }
 }
 
-/// A clone starts empty: it may be changed before it is sent.
+/// A clone starts empty, since it may be changed before it is sent.
 impl Clone for WireCache {
     fn clone(&self) -> Self {
         Self::default()
@@ -42,7 +44,7 @@ impl fmt::Debug for WireCache {
     }
 }
 
-/// The bytes of a list that only grows, joined by commas.
+/// Cached bytes of a list that only grows, joined by commas.
 #[derive(Default)]
 pub(crate) struct ListCache {
     slot: Mutex<Joined>,
@@ -51,13 +53,13 @@ pub(crate) struct ListCache {
 #[derive(Default)]
 struct Joined {
     format: Box<str>,
-    /// How many items of the list are in the bytes.
+    /// Number of items of the list that are contained in `bytes`.
     items: usize,
     bytes: Vec<u8>,
 }
 
 impl ListCache {
-    /// Appends the whole list to `out`; only items that were not there the last time are encoded.
+    /// Appends the whole list to `out`. Only items that were added since the last call are encoded.
     pub(crate) fn append<T>(&self, out: &mut Vec<u8>, format: &str, list: &[T], encode: impl Fn(&T) -> Arc<[u8]>) {
         let mut joined = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if *joined.format != *format {
@@ -73,13 +75,14 @@ impl ListCache {
             }
             joined.items += 1;
         }
-        // What mostly follows the list fits too, so that a long one is not moved again for it.
+        // Reserves room for the fields that usually follow the list, so that a long list is not
+        // copied again.
         out.reserve(joined.bytes.len() + 4096);
         out.extend_from_slice(&joined.bytes);
     }
 }
 
-/// A clone starts empty: its list may change in other ways.
+/// A clone starts empty, since its list may be changed differently.
 impl Clone for ListCache {
     fn clone(&self) -> Self {
         Self::default()

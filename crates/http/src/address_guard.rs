@@ -1,18 +1,21 @@
-//! `AddressGuard`: which addresses of the network a tool may connect to when somebody else chooses the host. It resolves and
-//! connects nothing.
+//! Checks the addresses that a tool may connect to when a model, a document or a user chooses the
+//! host. This module resolves no names and opens no connections.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which addresses may be connected to: by default those of the public internet alone.
+/// A list of the IP addresses that a tool may connect to. By default, only addresses of the public
+/// internet are allowed.
 ///
-/// Whoever gives a model, a document or a stranger the choice of an address lets them reach what only this machine can: its own
-/// services, those of its network, the metadata service of its cloud (server-side request forgery). So an address is looked at
-/// after the name was resolved, and the connection is made to that address and no other.
+/// If a model or a document can choose an address, it can reach services that only this machine can
+/// reach: local services, services of the private network, the metadata service of the cloud
+/// (server-side request forgery). The callers of this type therefore check each address after the
+/// name was resolved, and connect to the checked address only.
 ///
-/// Refused are the ranges that the IANA registries of special-purpose addresses (RFC 6890) do not call globally reachable: this
-/// machine, private, shared, link-local, multicast, documentation and reserved ones. Of IPv6 only `2000::/3` is public. An
-/// IPv4 address within one of IPv6 (mapped, 6to4, NAT64) counts as what it is.
+/// The guard refuses the ranges that the IANA registries of special-purpose addresses (RFC 6890) do
+/// not list as globally reachable: loopback, private, shared, link-local, multicast, documentation
+/// and reserved ranges. Of IPv6, only `2000::/3` is public. An IPv4 address embedded in an IPv6
+/// address (mapped, 6to4, NAT64) is checked as the IPv4 address.
 ///
 /// ```
 /// use agentflow::tools::AddressGuard;
@@ -26,20 +29,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Default, PartialEq, Eq)]
 #[doc(alias = "SSRF")]
 pub struct AddressGuard {
-    /// Beside the public ones: addresses, and how many of their first bits count.
+    /// Allowed ranges in addition to the public ones: an address and the length of the prefix in
+    /// bits.
     allowed: Vec<(IpAddr, u8)>,
 }
 
 impl AddressGuard {
-    /// Allows a range beside the public ones: all addresses that have the first `bits` bits of this one. More bits than an
-    /// address has are all of them.
+    /// Allows a range in addition to the public addresses: all addresses that share the first
+    /// `bits` bits with `address`. A `bits` that exceeds the length of the address means the full
+    /// length.
     #[must_use]
     pub fn allow(mut self, address: IpAddr, bits: u8) -> Self {
         self.allowed.push((plain(address), bits));
         self
     }
 
-    /// Whether an address may be connected to.
+    /// Returns true if a tool may connect to this address.
     pub fn allows(&self, address: IpAddr) -> bool {
         let address = plain(address);
         is_public(address) || self.allowed.iter().any(|(of, bits)| is_within(address, *of, *bits))
@@ -53,7 +58,8 @@ impl fmt::Debug for AddressGuard {
     }
 }
 
-/// The IPv4 address that is written as one of IPv6: mapped (`::ffff:0:0/96`), 6to4 (`2002::/16`), NAT64 (`64:ff9b::/96`).
+/// Returns the IPv4 address that is embedded in an IPv6 address: mapped (`::ffff:0:0/96`), 6to4
+/// (`2002::/16`) or NAT64 (`64:ff9b::/96`). Returns other addresses unchanged.
 fn plain(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let last = |high: u16, low: u16| {
@@ -81,35 +87,35 @@ fn is_within(address: IpAddr, of: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// The ranges of IPv4 that are not public.
+/// IPv4 ranges that are not public.
 const SPECIAL_V4: [(Ipv4Addr, u8); 16] = [
-    // "This network", and the address that means this machine.
+    // "This network", and the unspecified address, which connects to this machine.
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
-    // Shared by the customers of a provider.
+    // Carrier-grade NAT: shared by the customers of a provider.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Link-local, where clouds have their metadata.
+    // Link-local. Cloud metadata services are in this range.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
     (Ipv4Addr::new(192, 0, 2, 0), 24),
     (Ipv4Addr::new(192, 88, 99, 0), 24),
     (Ipv4Addr::new(192, 168, 0, 0), 16),
-    // Benchmarks.
+    // Benchmarks (RFC 2544).
     (Ipv4Addr::new(198, 18, 0, 0), 15),
     (Ipv4Addr::new(198, 51, 100, 0), 24),
     (Ipv4Addr::new(203, 0, 113, 0), 24),
-    // Multicast, and what is reserved with the broadcast.
+    // Multicast, then the reserved range with the broadcast address.
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
-    // Platform services of a cloud at a public address, as Azure has them.
+    // The platform services of Azure, which have a public address.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
 ];
 
-/// The ranges of IPv6 within `2000::/3` that are not.
+/// Ranges within `2000::/3` that are not public.
 const SPECIAL_V6: [(Ipv6Addr, u8); 3] = [
-    // Protocol assignments, among them Teredo, which holds an address of IPv4.
+    // Protocol assignments. They include Teredo, which embeds an IPv4 address.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),

@@ -1,8 +1,9 @@
-//! The one constructor of HTTP clients.
+//! Creates and shares HTTP clients.
 //!
-//! TLS is rustls: with the provider that the host installed, else with ring. Nothing process-wide is installed, so a
-//! host that installs its own later is not disturbed. Clients are shared by all adapters, one per tokio runtime: a
-//! pooled connection must not outlive the runtime that drives it.
+//! TLS uses rustls with the crypto provider that the host installed, or ring if the host installed
+//! none. This module installs no process-wide provider, so the host can install its own later. All
+//! adapters share the clients. Each tokio runtime has its own clients, because a pooled connection
+//! must not outlive the runtime that drives it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,10 +18,10 @@ use tokio::runtime::{Handle, Id};
 use crate::client_error::{ClientError, innermost_cause};
 use crate::trusted_roots::{TrustedRoots, crypto_provider};
 
-/// More than the runtimes and connect time-outs of any program but a test run.
+/// Maximum number of cached clients. Only test runs use more combinations of runtime and settings.
 const KEPT: usize = 16;
 
-/// The most redirects of one request.
+/// Maximum number of redirects of one request.
 const MOST_REDIRECTS: usize = 5;
 
 const USER_AGENT: &str = concat!("agentflow/", env!("CARGO_PKG_VERSION"));
@@ -31,25 +32,28 @@ struct Kept {
     client: Client,
 }
 
-/// The properties in which clients differ.
+/// The settings in which clients differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     tls: bool,
-    /// Whether the proxies of the environment (`HTTPS_PROXY` and the like) are used. They are not for this machine
-    /// itself: another one cannot reach it, and would be given the key.
+    /// `true` if the client uses the proxies of the environment (such as `HTTPS_PROXY`). A request
+    /// to this machine never uses them: a proxy on another machine cannot reach it, and would
+    /// receive the API key.
     proxies: bool,
     connect_timeout: Duration,
 }
 
-/// Returns the client for a URL, on the tokio runtime this is called on. Cheap: mostly a look into a short list.
+/// Returns the client for a URL on the current tokio runtime. The call is cheap: clients are cached
+/// in a short list.
 ///
 /// # Errors
-/// If there is no tokio runtime, or TLS cannot be set up.
+/// Returns an error if the caller is outside a tokio runtime, or if TLS cannot be set up.
 pub fn client(url: &Url, connect_timeout: Duration) -> Result<Client, ClientError> {
     kept(Kind { tls: url.scheme() == "https", proxies: !is_this_machine(url), connect_timeout })
 }
 
-/// Returns true if a URL is on the machine that this runs on.
+/// Returns true if the host of a URL is this machine: `localhost`, a subdomain of it, a loopback
+/// address or the unspecified address.
 pub fn is_this_machine(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -70,6 +74,7 @@ fn kept(kind: Kind) -> Result<Client, ClientError> {
         return Ok(kept.client.clone());
     }
     let client = build(kind)?;
+    // The list is short and new entries are rare, so the oldest entry is evicted.
     if clients.len() == KEPT {
         clients.remove(0);
     }
@@ -77,11 +82,12 @@ fn kept(kind: Kind) -> Result<Client, ClientError> {
     Ok(client)
 }
 
-/// Returns a client for one URL alone, which connects only to these addresses of its host and does not resolve the name again. It uses
-/// no proxy, follows no redirect, and keeps no connection for others. With `roots` it trusts these alone.
+/// Returns a client for a single URL. It connects only to the given addresses of the host and does
+/// not resolve the name again. It uses no proxy, follows no redirects, and does not share its
+/// connections. With `roots`, it trusts only these certificate authorities.
 ///
 /// # Errors
-/// If TLS cannot be set up.
+/// Returns an error if TLS cannot be set up.
 pub fn pinned_client(
     url: &Url,
     addresses: &[SocketAddr],
@@ -97,9 +103,11 @@ fn build(kind: Kind) -> Result<Client, ClientError> {
     set_up(kind, tls(kind)?, Client::builder().redirect(Policy::custom(within_origin)))
 }
 
-/// Follows a redirect that keeps the method and the origin, such as from `/mcp` to `/mcp/`, which Python servers send. Any other
-/// redirect is returned as the response: following it would send the key to another origin, or lose the body.
+/// Follows a redirect that keeps the method and the origin. Python servers send such redirects, for
+/// example from `/mcp` to `/mcp/`. Any other redirect is returned as the response: following it
+/// would send the API key to another origin, or lose the body.
 fn within_origin(attempt: Attempt<'_>) -> Action {
+    // Other redirects may change a POST request to GET.
     let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first().map(Url::origin);
     match keeps_method && first == Some(attempt.url().origin()) && attempt.previous().len() <= MOST_REDIRECTS {
@@ -120,7 +128,7 @@ fn set_up(kind: Kind, tls: ClientConfig, builder: ClientBuilder) -> Result<Clien
     })
 }
 
-/// TLS that trusts what the platform trusts.
+/// Returns the TLS settings that trust the certificate authorities of the platform.
 fn verified() -> Result<ClientConfig, ClientError> {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
@@ -134,7 +142,8 @@ fn verified() -> Result<ClientConfig, ClientError> {
     Ok(CONFIG.get_or_init(|| config).clone())
 }
 
-/// TLS for a client that only makes plain HTTP calls: it trusts no server and reads no certificates from the disk.
+/// Returns TLS settings for a client that only makes plain HTTP requests. They trust no server and
+/// read no certificates from the disk.
 fn unused() -> ClientConfig {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     CONFIG
@@ -182,7 +191,8 @@ mod tests {
     #[tokio::test]
     async fn clients_of_both_kinds_can_be_built_without_a_process_wide_provider() {
         build(kind(false)).expect("plain");
-        // A machine without certificates cannot verify a server, and the error says so.
+        // A machine without certificates cannot verify a server. The error must mention
+        // certificates.
         match verified() {
             Ok(_) => drop(build(kind(true)).expect("TLS")),
             Err(error) => assert!(error.to_string().contains("certificates"), "{error}"),

@@ -1,8 +1,9 @@
-//! The errors of clients, and the causes of failed requests. It decides nothing about retries.
+//! Errors of HTTP clients, and helpers that find the cause of a failed request.
 
 use std::error::Error;
 
-/// A client that cannot be set up: there is no tokio runtime, or TLS has no certificate authorities.
+/// The error of an HTTP client that cannot be set up: no tokio runtime is running, or TLS has no
+/// certificate authorities.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ClientError {
@@ -19,13 +20,13 @@ impl ClientError {
         Self { message, source: Some(source.into()) }
     }
 
-    /// Returns the cause, whose text the message has.
+    /// Returns the underlying error, if the failure has one. Its text is part of the message.
     pub fn into_source(self) -> Option<Box<dyn Error + Send + Sync>> {
         self.source
     }
 }
 
-/// Returns the text of the innermost cause. The layers above it only report that a request failed.
+/// Returns the text of the innermost cause. The outer layers only report that a request failed.
 pub fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(inner) = cause.source() {
@@ -34,7 +35,8 @@ pub fn innermost_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Returns true if the direct cause of an error is a request without a connection, so that the server has not seen it.
+/// Returns true if the direct cause of an error is a failed connection. The server has not seen the
+/// request then.
 pub fn could_not_connect(error: &(dyn Error + 'static)) -> bool {
     error.source().and_then(|cause| cause.downcast_ref::<reqwest::Error>()).is_some_and(reqwest::Error::is_connect)
 }

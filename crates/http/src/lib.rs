@@ -1,12 +1,21 @@
-//! HTTP for the crates of agentflow: the client, server-sent events, and the check of addresses that a model or a peer
-//! chooses. It does not depend on models, tools or runs.
+//! HTTP for the crates of agentflow: the client, server-sent events, and the check of addresses
+//! that a model or a peer chooses. This crate does not depend on models, tools or runs.
 //!
-//! Programs use [`AddressGuard`] as `agentflow::tools::AddressGuard`. The other items serve the crates of agentflow and have no
-//! stability promise.
+//! - [`client()`] returns a shared `reqwest` client.
+//! - [`pinned_client`] returns a client for checked addresses.
+//! - [`sse`] parses event streams.
+//! - [`retry_after`] reads the wait time that a response requests.
+//!
+//! Programs use [`AddressGuard`] as `agentflow::tools::AddressGuard`. The other items are for the
+//! crates of agentflow and have no stability promise.
 
 mod address_guard;
+#[cfg(feature = "server")]
+mod caller_slots;
 mod client;
 mod client_error;
+#[cfg(feature = "server")]
+mod host_header;
 mod secret_header;
 pub mod sse;
 mod trusted_roots;
@@ -14,8 +23,12 @@ mod url_parts;
 mod wait_times;
 
 pub use self::address_guard::AddressGuard;
+#[cfg(feature = "server")]
+pub use self::caller_slots::{CallerSlot, CallerSlots, CallerTurn, CallerTurns};
 pub use self::client::{client, is_this_machine, pinned_client};
 pub use self::client_error::{ClientError, could_not_connect, innermost_cause};
+#[cfg(feature = "server")]
+pub use self::host_header::{named_host, without_port};
 pub use self::secret_header::secret_header;
 pub use self::trusted_roots::TrustedRoots;
 pub use self::url_parts::percent_decoded;

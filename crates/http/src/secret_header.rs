@@ -1,12 +1,13 @@
-//! A header that a program gives, such as a key: its name and value are checked, and the value is shown in no log. It sends
-//! nothing.
+//! Builds headers with secret values, such as API keys. Names and values are checked, and logs do
+//! not show the values.
 
 use reqwest::header::{HeaderName, HeaderValue};
 
-/// Returns a header whose value is not shown by logs.
+/// Returns a header whose value is marked as sensitive, so that logs do not show it.
 ///
 /// # Errors
-/// A sentence that names what cannot be sent; it does not have the value.
+/// Returns a message if the name or the value is not valid in a header. The message does not
+/// contain the value.
 pub fn secret_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
     let mut value =

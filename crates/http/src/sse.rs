@@ -1,38 +1,46 @@
-//! Server-sent events, read from bytes that may be split anywhere.
+//! Parses server-sent events from bytes that may be split at any position.
 //!
-//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with three differences. An incomplete event at
-//! the end of the body is passed on by [`SseReader::finish`], since some servers leave out the last blank line. A JSON
-//! object without a field name is an event, since some servers send errors in this form, and so is one in a field `error`,
-//! as older llama.cpp servers write it. It does no I/O and never waits: an event is passed on as soon as its blank line has
+//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with three differences.
+//!
+//! - [`SseReader::finish`] passes on an incomplete event at the end of the body, because some
+//!   servers omit the last blank line.
+//! - A JSON object without a field name is an event, because some servers send errors in this form.
+//! - A JSON object in a field `error` is an event, because older llama.cpp servers send it.
+//!
+//! The parser does no I/O and never waits. It passes on an event as soon as its blank line has
 //! arrived.
 
-/// The most bytes of one event. A larger one is an error: an answer must not fill the memory.
+/// Maximum size of one event in bytes. A larger event is an error, so that a response cannot
+/// exhaust the memory.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Removes a byte order mark at the beginning of a document, which JSON parsers refuse.
+/// Removes a byte order mark at the start of a document. JSON parsers refuse it.
 pub fn without_bom(document: &[u8]) -> &[u8] {
     document.strip_prefix(BOM).unwrap_or(document)
 }
 
-/// Returns true if a body with the content type of a document holds events, by its first field.
+/// Returns true if the body starts with an SSE field or comment. Some servers send events with the
+/// content type of a document.
 pub fn is_events(document: &[u8]) -> bool {
     let text = without_bom(document).trim_ascii_start();
     [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].into_iter().any(|field| text.starts_with(field))
 }
 
-/// Returns a document without its byte order mark and without the end of a stream, which some servers add to it.
+/// Returns a document without its byte order mark and without a trailing `data: [DONE]`, which some
+/// servers append.
 pub fn without_end(document: &[u8]) -> &[u8] {
     let document = without_bom(document);
     let behind = document.trim_ascii_end().strip_suffix(b"[DONE]").map(<[u8]>::trim_ascii_end);
     behind.and_then(|rest| rest.strip_suffix(b"data:")).unwrap_or(document)
 }
 
-/// One event; the fields `id` and `retry` are skipped, since a model's answer cannot be resumed.
+/// A server-sent event. The fields `id` and `retry` are skipped, because a model's response cannot
+/// be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// The field `event`; empty when there is none.
+    /// The field `event`. Empty if the event has no name.
     pub name: &'a [u8],
     /// The `data` lines, joined by line feeds.
     pub data: &'a [u8],
@@ -43,13 +51,13 @@ pub struct SseEvent<'a> {
 pub enum SseFlow {
     /// More events may follow.
     More,
-    /// The answer has its stop reason: the rest follows at once or never.
+    /// The response has its stop reason. The remaining events arrive at once or never.
     Finishing,
-    /// This was the last event, by the server's own sign.
+    /// This event is the last, as the server indicated.
     End,
 }
 
-/// An event of more than 16 MiB.
+/// The error of an event that exceeds 16 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one event of the answer is larger than {MAX_EVENT} bytes")]
 pub struct EventTooLarge;
@@ -57,33 +65,36 @@ pub struct EventTooLarge;
 /// Splits the bytes of a body into events.
 #[derive(Debug, Default)]
 pub struct SseReader {
-    /// The line that the last chunk ended in.
+    /// The incomplete line at the end of the last chunk.
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The event is a JSON object whose lines have no field names.
+    /// `true` if the event is a JSON object whose lines have no field names.
     bare: bool,
-    /// A line with content has begun.
+    /// `true` once a line with content has started.
     begun: bool,
-    /// How many bytes of the byte order mark have been seen; past it once anything else was.
+    /// Number of bytes of the byte order mark seen so far. `BOM.len()` once other bytes have
+    /// arrived.
     bom: usize,
-    /// The last byte was a carriage return: a line feed right after it belongs to it.
+    /// `true` if the last byte was a carriage return. A line feed right after it belongs to it.
     after_cr: bool,
 }
 
 impl SseReader {
-    /// Returns true if the body begins like a JSON document. The content type may be wrong.
+    /// Returns true if the body starts like a JSON document. The content type of a response may be
+    /// wrong.
     pub fn is_document(&self, first: &[u8]) -> bool {
         let first = without_bom(first).trim_ascii_start();
         !self.begun && matches!(first.first(), Some(b'{' | b'['))
     }
 
-    /// Takes the next bytes and calls `each` for every event they complete, until `each` returns [`SseFlow::End`]. Returns
-    /// [`SseFlow::Finishing`] if `each` returned it for one of them.
+    /// Parses the next bytes and calls `each` for every completed event, until `each` returns
+    /// [`SseFlow::End`]. Returns [`SseFlow::Finishing`] if `each` returned it for one of the
+    /// events.
     ///
     /// # Errors
-    /// The error of `each`, or [`EventTooLarge`].
+    /// Returns the error of `each`, or [`EventTooLarge`] if an event exceeds 16 MiB.
     pub fn feed<E: From<EventTooLarge>>(
         &mut self,
         mut bytes: &[u8],
@@ -102,6 +113,9 @@ impl SseReader {
                 break;
             };
             self.after_cr = bytes[end] == b'\r';
+            // Usually the chunk contains the whole line, which is then parsed without a copy.
+            // Otherwise the buffer is moved out for the call and put back, so that its allocation
+            // is reused.
             let flow = if self.line.is_empty() {
                 self.take_line(&bytes[..end], &mut each)?
             } else {
@@ -125,10 +139,11 @@ impl SseReader {
         Ok(all)
     }
 
-    /// The body has ended: calls `each` for the event that it ended in, as far as it arrived.
+    /// Ends the body: calls `each` for the event that was incomplete at the end, with the lines
+    /// that arrived.
     ///
     /// # Errors
-    /// The error of `each`.
+    /// Returns the error of `each`.
     pub fn finish<E>(&mut self, mut each: impl FnMut(SseEvent<'_>) -> Result<SseFlow, E>) -> Result<SseFlow, E> {
         let line = std::mem::take(&mut self.line);
         self.take_line(&line, &mut each)?;
@@ -140,6 +155,7 @@ impl SseReader {
         line: &[u8],
         each: &mut impl FnMut(SseEvent<'_>) -> Result<SseFlow, E>,
     ) -> Result<SseFlow, E> {
+        // An empty line ends the event. An event without a `data` line is dropped (WHATWG).
         if line.is_empty() {
             let flow = match std::mem::take(&mut self.has_data) {
                 true => each(SseEvent { name: &self.name, data: &self.data }),
@@ -151,6 +167,8 @@ impl SseReader {
             return flow;
         }
         self.begun = true;
+        // Only the first line decides: within a normal event, a line that starts with `{` is not a
+        // field and is ignored.
         self.bare |= !self.has_data && line.starts_with(b"{");
         let (field, value) = match memchr::memchr(b':', line) {
             _ if self.bare => (&b"data"[..], line),
@@ -179,7 +197,7 @@ impl SseReader {
         Ok(SseFlow::More)
     }
 
-    /// Drops a byte order mark at the very beginning, however it is split.
+    /// Drops a byte order mark at the start of the body, also if it is split over several chunks.
     fn skip_bom<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
         while self.bom < BOM.len()
@@ -189,7 +207,7 @@ impl SseReader {
                 self.bom += 1;
                 rest = tail;
             } else {
-                // Not a mark after all: what looked like its beginning is text.
+                // The bytes were not a mark. The ones already consumed are text.
                 self.line.extend_from_slice(&BOM[..self.bom]);
                 self.bom = BOM.len();
             }
@@ -249,7 +267,7 @@ mod tests {
     fn a_bare_object_is_an_event() {
         assert_eq!(data("data: a\n\n{\"error\": 1}\n"), ["a", "{\"error\": 1}"]);
         assert_eq!(data("{\n  \"a\":\n  {}\n}\n\ndata: b\n\n"), ["{\n \"a\":\n {}\n}", "b"]);
-        // Within an event it is a line without a meaning.
+        // Within an event, a line without a known field name is ignored.
         assert_eq!(data("data: a\n{}\n\n"), ["a"]);
     }
 

@@ -1,4 +1,5 @@
-//! Certificate authorities that a host names for one server, in place of those that the platform trusts. It connects nothing.
+//! Certificate authorities that a host configures for one server. They replace the authorities of
+//! the platform.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +9,16 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// TLS that trusts the authorities of a PEM text alone.
+/// TLS settings that trust only the certificate authorities of a PEM text.
 #[derive(Clone)]
 pub struct TrustedRoots(ClientConfig);
 
 impl TrustedRoots {
-    /// Reads the authorities.
+    /// Reads the certificate authorities from a PEM text.
     ///
     /// # Errors
-    /// A sentence, when the text has no certificate or one that cannot be read.
+    /// Returns a message if the text contains no certificate, or a certificate that cannot be read
+    /// or trusted.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -26,6 +28,8 @@ impl TrustedRoots {
         if roots.is_empty() {
             return Err("there is no certificate; give PEM text with `-----BEGIN CERTIFICATE-----`".to_owned());
         }
+        // The platform's certificate authorities are not added: only the configured ones are
+        // trusted.
         let config = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be set up: {error}"))?
@@ -45,7 +49,7 @@ impl fmt::Debug for TrustedRoots {
     }
 }
 
-/// Returns the provider that the host installed, else ring.
+/// Returns the crypto provider that the host installed, or ring.
 pub(crate) fn crypto_provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
 }

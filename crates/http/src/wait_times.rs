@@ -1,10 +1,11 @@
-//! `Retry-After`: the wait that a server asks for. It waits for nothing.
+//! Parses `Retry-After`, the wait time that a server requests.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-/// Returns the wait that a server asks for: milliseconds, seconds (also with a fraction), or a date.
+/// Returns the wait time that a server requests: milliseconds (`retry-after-ms`), seconds (also
+/// with a fraction), or a date (`retry-after`). Returns `None` if no header is present or valid.
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name| text(name)?.parse::<f64>().ok();
@@ -19,7 +20,7 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     if seconds.is_nan() {
         return None;
     }
-    // A figure too large for a duration is still a wait that is too long, not one to be ignored.
+    // A number that is too large for a `Duration` is still a wait, and must not be ignored.
     Some(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
 }
 

@@ -1,6 +1,7 @@
-//! Puts an answer's pieces together, and yields each as it arrives.
+//! Assembles the pieces of a streamed response and passes each piece on as it arrives.
 //!
-//! Shared by the adapters. It knows no wire format: the adapter finds out which piece belongs to which call.
+//! All adapters use this module. It does not know the wire formats: the adapter determines to which
+//! call a piece belongs.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use serde_json::Value;
 
 use super::http::Deltas;
 
-/// The parts of an answer, in the order in which they began.
+/// The parts of a response, in the order in which they started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     pieces: Vec<Piece>,
-    /// Where each call is among the pieces.
+    /// Index of each call in `pieces`.
     calls: Vec<usize>,
 }
 
@@ -23,13 +24,13 @@ enum Piece {
     Text(String),
     Reasoning(Reasoning),
     Call(ToolCall),
-    /// A part to which nothing is added.
+    /// A complete part, to which no pieces are added.
     #[cfg(any(feature = "gemini", feature = "openai-chat"))]
     Whole(Part),
 }
 
 impl Assembly {
-    /// More text; part of the text before it when nothing came between.
+    /// Adds text. Consecutive pieces of text form one part.
     pub(super) fn text(&mut self, more: &str, deltas: &mut Deltas) {
         if more.is_empty() {
             return;
@@ -41,7 +42,7 @@ impl Assembly {
         deltas.push(|| ModelEvent::Text(more.to_owned()));
     }
 
-    /// More readable reasoning; part of the reasoning before it when nothing came between.
+    /// Adds readable reasoning. Consecutive pieces form one part.
     pub(super) fn reasoning(&mut self, more: &str, deltas: &mut Deltas) {
         if more.is_empty() {
             return;
@@ -53,30 +54,30 @@ impl Assembly {
         deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
     }
 
-    /// A part that is whole already and that nothing joins. The adapter itself yields the pieces of it.
+    /// Adds a complete part. The adapter reports the pieces of the part itself.
     #[cfg(any(feature = "gemini", feature = "openai-chat"))]
     pub(super) fn part(&mut self, part: Part) {
         self.pieces.push(Piece::Whole(part));
     }
 
-    /// A new call; what is known of it may be empty. Returns its number, from 0.
+    /// Starts a call, whose fields may still be unknown. Returns its number, from 0.
     pub(super) fn begin_call(&mut self) -> usize {
         self.calls.push(self.pieces.len());
         self.pieces.push(Piece::Call(ToolCall::default()));
         self.calls.len() - 1
     }
 
-    /// How many calls have begun.
+    /// Returns the number of calls.
     pub(super) fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many parts have begun. The adapter bounds them.
+    /// Returns the number of parts. The adapter limits it.
     pub(super) fn parts(&self) -> usize {
         self.pieces.len()
     }
 
-    /// A call by its number.
+    /// Returns a call by its number.
     pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
         match self.pieces.get_mut(*self.calls.get(number)?) {
             Some(Piece::Call(call)) => Some(call),
@@ -84,8 +85,8 @@ impl Assembly {
         }
     }
 
-    /// Adds a piece of a call. An id or a name that has not changed is not yielded again. If a name arrives in pieces, each
-    /// delta has the whole name so far.
+    /// Adds a piece of a call. An unchanged id or name is not reported again. If a name arrives in
+    /// pieces, each delta contains the whole name so far.
     pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
         let Some(call) = self.call_mut(number) else { return };
         let id = (call.id.is_empty() && !id.is_empty()).then(|| id.to_owned());
@@ -99,8 +100,9 @@ impl Assembly {
         }
     }
 
-    /// Says of all reasoning who made it, and gives the first what it takes to send it back; there may be nothing
-    /// readable beside that.
+    /// Sets the provider and the model of all reasoning. The first reasoning also gets the opaque
+    /// value that must be sent back to the provider. If there is no readable reasoning, an empty
+    /// part is added for it.
     pub(super) fn keep_reasoning(&mut self, provider: &str, model: &str, opaque: Option<Value>) {
         let any = self.pieces.iter().any(|piece| matches!(piece, Piece::Reasoning(_)));
         if !any && opaque.is_some() {
@@ -117,7 +119,7 @@ impl Assembly {
         }
     }
 
-    /// The parts as a message holds them.
+    /// Returns the parts of the message.
     pub(super) fn into_parts(self) -> Vec<Part> {
         let parts = self.pieces.into_iter().map(|piece| match piece {
             Piece::Text(text) => Part::Text { text },
@@ -130,8 +132,8 @@ impl Assembly {
     }
 }
 
-/// Adds to the name of a call. Servers send a name whole, in pieces, repeated, or as all of it so far. Returns the name if it
-/// has changed. The name is final once arguments have arrived.
+/// Updates the name of a call. Servers send a name whole, in pieces, repeatedly, or cumulatively.
+/// Returns the name if it has changed. The name is final once arguments have arrived.
 fn named(call: &mut ToolCall, said: &str) -> Option<String> {
     let over = !call.name.is_empty() && !call.arguments.is_empty();
     if said.is_empty() || said == call.name || over {
@@ -144,14 +146,14 @@ fn named(call: &mut ToolCall, said: &str) -> Option<String> {
     Some(call.name.clone())
 }
 
-/// Builds a piece of a call, with its id and its tool's name if they are new.
+/// Builds a piece of a call, with the id and the tool's name if they are new.
 pub(crate) fn call_delta(index: usize, id: Option<String>, name: Option<String>, arguments: &str) -> ToolCallDelta {
     let mut delta = ToolCallDelta::new(index, arguments);
     (delta.id, delta.name) = (id, name);
     delta
 }
 
-/// Builds the reasoning of a model, with the original object that its provider wants back.
+/// Builds a reasoning part with the original object that the provider expects back.
 #[cfg(any(test, feature = "anthropic", feature = "gemini", feature = "openai-responses"))]
 pub(crate) fn reasoning(text: String, provider: String, model: String, opaque: Option<Value>) -> Reasoning {
     let mut reasoning = Reasoning::new(text, provider);

@@ -1,4 +1,4 @@
-//! Bodies of made-up bytes for the decoders of all adapters in this build, without a server.
+//! Property tests: the decoders of all adapters in this build read random bodies, without a server.
 
 use agentflow_core::model::{ModelError, ModelResponse};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn decoders() -> Vec<Decode> {
     ]
 }
 
-/// Pieces that the decoders look for, put together in any order and broken anywhere.
+/// Fragments that the decoders look for, in random order and with random cuts.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "data: ",

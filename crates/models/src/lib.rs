@@ -1,8 +1,11 @@
-//! Models over HTTP: the adapters for the wire formats of providers, and the calls that they share.
+//! Model adapters for the HTTP APIs of providers.
 //!
-//! Programs use it through the crate `agentflow`, as `agentflow::model`. Linking this crate makes the models of its adapters
-//! known by name: each adapter submits itself to the list of the core. `http` sends the requests of all adapters and does not
-//! depend on wire formats.
+//! Programs use this crate through `agentflow`, as `agentflow::model`. Linking it registers the
+//! models of its adapters by name: each adapter submits itself to a list of the core.
+//!
+//! Each provider has a module (`anthropic`, `gemini`, `openai`), which encodes requests and decodes
+//! responses. `http` sends the requests of all adapters ([`HttpModel`]) and does not depend on wire
+//! formats. `assembly`, `loose` and `sent_call` are shared helpers for the adapters.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "anthropic")]

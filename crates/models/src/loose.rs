@@ -1,5 +1,5 @@
-//! Parses the JSON of answers leniently: it checks once that the bytes are text, takes a number or an object where
-//! text is expected as its JSON, and mends JSON that only lenient parsers read. It does not depend on a provider.
+//! Parses the JSON of responses leniently. Accepts a number or an object where a text is expected,
+//! and repairs JSON that only lenient parsers accept. This module does not depend on a provider.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,12 +13,14 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Reads JSON as the lenient parsers of other languages do; `mended` holds the text if it needs that. See [`mend`].
+/// Parses JSON as leniently as the parsers of other languages. `mended` stores the repaired text if
+/// a repair is necessary; see [`mend`].
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], mended: &'a mut Vec<u8>) -> serde_json::Result<T> {
     let error = match from_bytes(bytes) {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
+    // A truncated text cannot be repaired.
     let better = if error.is_eof() { None } else { mend(bytes) };
     match better {
         Some(better) => {
@@ -29,7 +31,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], mended: &'a mut Vec<
     }
 }
 
-/// Reads JSON. Bytes that are UTF-8 as a whole, as nearly all are, need no look at each text in them.
+/// Parses JSON. If all bytes are UTF-8, as usual, the texts need no separate validation.
 fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::from_str(text),
@@ -37,24 +39,24 @@ fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> 
     }
 }
 
-/// The largest usage object that is kept beside the counts.
+/// Maximum size in bytes of a usage object that is kept in addition to the counts.
 pub(crate) const MAX_RAW_USAGE: usize = 64 * 1024;
 
-/// Reads a count of tokens, for `deserialize_with`: any number, also as a text, within the range of counts. Other values
-/// count as none.
+/// Deserializes a token count: any number, also in quotes, limited to the range of counts. Other
+/// values give `None`. For `deserialize_with`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = deserializer.deserialize_any(NumberVisitor)?;
     Ok(number.map(|number| u64::try_from(number.max(0)).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS))))
 }
 
-/// Reads the place of an item among others, for `deserialize_with`: a number from 0, also as a text. Other values name no
-/// place.
+/// Deserializes the index of an item: a number from 0, also in quotes. Other values give `None`.
+/// For `deserialize_with`.
 pub(crate) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = deserializer.deserialize_any(NumberVisitor)?;
     Ok(number.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// Reads a value, for `deserialize_with`; one of another form counts as none.
+/// Deserializes a value. A value of another type gives `None`. For `deserialize_with`.
 pub(crate) fn or_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -64,7 +66,7 @@ where
     Ok(serde_json::from_str(raw.get()).ok())
 }
 
-/// The text that a JSON text holds; `None` if it is not one.
+/// Returns the content of a JSON string, or `None` for another value.
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai-responses"))]
 pub(crate) fn unquoted(raw: &str) -> Option<String> {
     let mut mended = Vec::new();
@@ -74,25 +76,29 @@ pub(crate) fn unquoted(raw: &str) -> Option<String> {
     read(raw.as_bytes(), &mut mended).ok()
 }
 
-/// The count of tokens that a value is.
+/// Returns a token count.
 #[cfg(feature = "anthropic")]
 pub(crate) fn count_of(value: &Value) -> Option<u64> {
     count(value).ok().flatten()
 }
 
-/// A usage object to keep unchanged, unless it is of a size that no usage has: a value takes far more room than its
-/// text.
+/// Parses a usage object so that it is kept unchanged. Returns `None` if it is too large, because a
+/// parsed value uses much more memory than its text.
 pub(crate) fn raw_usage(raw: &str) -> Option<Box<Value>> {
     let value = (raw.len() <= MAX_RAW_USAGE).then(|| serde_json::from_str(raw).ok())?;
     value.map(Box::new)
 }
 
-/// The longest JSON that is mended: a value takes far more room than its text.
+/// Maximum size in bytes of JSON that is repaired, because a parsed value uses much more memory
+/// than its text.
 const MAX_MENDED: usize = 1024 * 1024;
 
-/// Returns JSON in the form that every parser reads, if a lenient one could read it: without bytes that are not text,
-/// without halves of surrogate pairs (a server cut a text between them), with `null` for `NaN` and `Infinity` (as Python
-/// writes them), and with each name once in an object.
+/// Returns JSON that every parser accepts, if a lenient parser could read the original. The repair
+///
+/// - replaces bytes that are not UTF-8;
+/// - replaces unpaired surrogates, which occur if a server splits a text within a pair;
+/// - replaces `NaN` and `Infinity`, which Python writes, with `null`;
+/// - removes duplicate keys.
 fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() > MAX_MENDED {
         return None;
@@ -121,7 +127,7 @@ fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&value).ok()
 }
 
-/// The length of the escape that a text begins with, and its mended form.
+/// Returns the length of the escape at the start of a text, and its repaired form.
 fn mend_escape(text: &str) -> (usize, &str) {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -185,13 +191,13 @@ impl<'de> Visitor<'de> for NumberVisitor {
     }
 }
 
-/// The most parts of an answer, and the most of any list that is read into memory: a list of nothings is short on the
-/// wire and large in memory.
+/// Maximum number of parts of a response, and of items in a list. A list of empty items is short on
+/// the wire but large in memory.
 pub(crate) const MAX_PARTS: usize = 4096;
 
 const TOO_MANY: &str = "a list of more than 4096 items";
 
-/// Reads a list of at most [`MAX_PARTS`] items, for `deserialize_with`; `null` counts as no list.
+/// Deserializes a list of at most [`MAX_PARTS`] items. `null` gives `None`. For `deserialize_with`.
 pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -222,7 +228,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// The items of a list that has begun, at most [`MAX_PARTS`].
+/// Reads the items of a list, at most [`MAX_PARTS`].
 pub(crate) fn items<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(mut seq: A) -> Result<Vec<T>, A::Error> {
     let mut items = Vec::new();
     while let Some(item) = seq.next_element()? {
@@ -234,7 +240,7 @@ pub(crate) fn items<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(mut seq: A) -> 
     Ok(items)
 }
 
-/// The error when an answer has more parts than it may.
+/// Returns an error if a response has too many parts.
 pub(crate) fn bounded(parts: usize) -> Result<(), ModelError> {
     match parts > MAX_PARTS {
         true => Err(too_large(format!("the answer has more than {MAX_PARTS} parts"))),
@@ -246,7 +252,7 @@ fn too_large(problem: String) -> ModelError {
     ModelError::new(ModelErrorKind::AnswerTooLarge, problem)
 }
 
-/// The error for a part of an answer that cannot be read.
+/// Returns the error for a part of a response that cannot be parsed.
 pub(crate) fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::truncated().with_source(error);
@@ -258,7 +264,7 @@ pub(crate) fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> Model
     }
 }
 
-/// The error for a part of an answer that is not of the wire format.
+/// Returns the error for a part of a response that violates the wire format.
 pub(crate) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
     let data = String::from_utf8_lossy(data);
     let shown = text::head(data.trim(), 200);
@@ -266,7 +272,8 @@ pub(crate) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
         .with_body(data)
 }
 
-/// A text, taken as it lies in the input where it holds no escapes; absent and `null` are the empty text.
+/// A text that borrows from the input if it contains no escapes. Absent and `null` give an empty
+/// text. A number or an object gives its JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Loose<'a>(Cow<'a, str>);
 
@@ -366,7 +373,7 @@ mod tests {
             ("12.0", Some(12)),
             ("-3", Some(0)),
             ("18446744073709551615", Some(MAX_TOKENS)),
-            // More than 64 bits hold.
+            // More than 64 bits.
             ("99999999999999999999", Some(MAX_TOKENS)),
             ("1e300", Some(MAX_TOKENS)),
             ("-1e300", Some(0)),

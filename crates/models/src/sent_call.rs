@@ -1,8 +1,8 @@
 //! Writes the tool calls of a conversation in a form that every server accepts.
 //!
-//! A model may call a tool that does not exist, or with arguments that are not JSON. The call and the error that answered
-//! it stay in the conversation, and a strict server would refuse each later request for them. All adapters use these
-//! rules.
+//! A model may call a tool that does not exist, or send arguments that are not JSON. The call and
+//! its error stay in the conversation, and a strict server would then refuse every later request.
+//! All adapters use these rules.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,17 @@ use agentflow_core::message::ToolCall;
 use serde::Serializer;
 use serde_json::value::RawValue;
 
-/// The longest name of a tool that every provider accepts, in bytes.
+/// Maximum length in bytes of a tool name that every provider accepts.
 const LONGEST_NAME: usize = 64;
 
-/// Returns a tool's name as it is sent: 1 to 64 letters, digits, `_` and `-`. A name of this form is unchanged.
+/// Returns a tool name as it is sent: 1 to 64 letters, digits, `_` and `-`. A valid name is
+/// unchanged.
 pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
     identifier(name, LONGEST_NAME)
 }
 
-/// Returns a text as a name or an id of letters, digits, `_` and `-`, with at most `longest` bytes and at least one. A
-/// text of this form is unchanged, and two texts that differ stay different.
+/// Converts a text to a name or an id with letters, digits, `_` and `-`, with 1 to `longest` bytes.
+/// A valid text is unchanged. Different texts stay different, because a hash is appended.
 pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=longest).contains(&text.len()) && text.chars().all(allowed) {
@@ -34,8 +35,9 @@ pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
     Cow::Owned(shown.collect::<String>() + &hash)
 }
 
-/// Returns the arguments of a call as a JSON object: as the model wrote them, or `{}` for an empty text. Any other text is
-/// put into an object, as Anthropic's manual proposes, so that the model sees its mistake.
+/// Returns the arguments of a call as a JSON object. A valid object is unchanged, and an empty text
+/// becomes `{}`. Any other text is wrapped in an object, as Anthropic's manual proposes, so that
+/// the model sees its mistake.
 pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
     let text = if call.arguments.trim_ascii().is_empty() { "{}" } else { &call.arguments };
     match serde_json::from_str::<&RawValue>(text) {
@@ -47,7 +49,7 @@ pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
     }
 }
 
-/// Serializes [`arguments`] as a text, for `serialize_with`.
+/// Serializes [`arguments`] as a text. For `serialize_with`.
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
 pub(super) fn as_text<S: Serializer>(arguments: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(arguments.get())

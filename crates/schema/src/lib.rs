@@ -1,8 +1,12 @@
-//! Schemas, expressions, templates and texts: the parts of agentflow that read JSON and text as data and do not
-//! depend on tools, agents or workflows.
+//! Schemas, expressions, templates and text parsers for agentflow. This crate treats JSON and text
+//! as data and does not depend on tools, agents or workflows.
 //!
-//! Programs use these types through the crate `agentflow`: `agentflow::schema`, `agentflow::expression` and
-//! `agentflow::template`. The other modules serve the crates of agentflow and have no stability promise.
+//! Main modules: [`schema`] compares JSON Schemas and samples values, [`expression`] evaluates
+//! expressions, [`template`] fills in texts, [`strict`] checks JSON for duplicate keys.
+//!
+//! Programs use these types through the crate `agentflow`: `agentflow::schema`,
+//! `agentflow::expression` and `agentflow::template`. The other modules are for the crates of
+//! agentflow and have no stability promise.
 
 pub mod expression;
 pub mod schema;

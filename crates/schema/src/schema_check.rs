@@ -1,6 +1,8 @@
-//! `SchemaCheck`: whether a JSON value fits a JSON Schema that is known only at run time, and if not, where and why.
+//! Checks JSON values against a JSON Schema that is known only at run time. Errors name the place
+//! and the reason.
 //!
-//! The rules of JSON Schema are those of the crate `jsonschema`; the sentences are ours, as those about typed arguments.
+//! The crate `jsonschema` implements the rules of JSON Schema. This module writes the error
+//! messages, in the same style as the messages about typed arguments.
 
 mod check_cost;
 mod limit_error;
@@ -23,12 +25,14 @@ use self::schema_graph::SchemaGraph;
 use self::tolerance::Tolerated;
 use crate::text::{did_you_mean, head, nearest};
 
-/// A JSON Schema, read once. Without `$schema` it is one of draft 2020-12. In every draft the formats that JSON Schema names,
-/// such as `email`, are checked, and others only describe. References go to the schema itself, never to
-/// the network or a file.
+/// A compiled JSON Schema.
 ///
-/// The work of a check is bounded: [`new`](Self::new) refuses a schema that unfolds too far, and a check of a value that may
-/// take too many steps is not begun.
+/// Without `$schema`, draft 2020-12 applies. In every draft, values are checked against the formats
+/// that JSON Schema defines, such as `email`; other formats are ignored. A reference resolves
+/// within the schema only, never to the network or to a file.
+///
+/// The work of a check is bounded. [`new`](Self::new) refuses a schema that expands too much, and
+/// [`check`](Self::check) refuses a value whose check may take too many steps.
 #[derive(Clone)]
 pub struct SchemaCheck(Arc<ReadSchema>);
 
@@ -36,31 +40,33 @@ struct ReadSchema {
     schema: Value,
     graph: SchemaGraph,
     validator: Validator,
-    /// Parts of the schema that are not checked, a sentence each.
+    /// Descriptions of the parts of the schema that are not checked.
     unchecked: Vec<String>,
 }
 
-/// The types that a schema can name.
+/// The type names of JSON Schema.
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
-/// The most complaints about one value.
+/// Maximum number of error lines for one value.
 const MOST: usize = 10;
-/// The most bytes of a value that a complaint shows.
+/// Maximum number of bytes of a value in an error line.
 const SEEN: usize = 120;
-/// The most bytes of what a schema asks for, such as a list of values.
+/// Maximum number of bytes of an expectation in an error line, such as a list of values.
 const PROBLEM: usize = 400;
 
 impl SchemaCheck {
+    /// Compiles a schema.
+    ///
     /// # Errors
-    /// A message about the mistake in the schema, or the limit that it exceeds.
+    /// Returns a message that describes the mistake in the schema, or the limit that it exceeds.
     pub fn new(schema: &Value) -> Result<Self, String> {
         Self::read(schema, Vec::new())
     }
 
-    /// The check of a schema of somebody else, such as that of a tool of a server: a pattern that cannot be read, and a
-    /// reference that leads nowhere, are not checked.
+    /// Compiles a schema from an untrusted source, such as a tool of a remote server. Invalid
+    /// patterns and unresolvable references are ignored; [`unchecked`](Self::unchecked) lists them.
     ///
     /// # Errors
-    /// As those of [`new`](Self::new), about everything else.
+    /// Same as [`new`](Self::new), for all other mistakes.
     pub fn tolerant(schema: &Value) -> Result<Self, String> {
         let problem = match Self::new(schema) {
             Ok(check) => return Ok(check),
@@ -72,36 +78,41 @@ impl SchemaCheck {
         }
     }
 
-    /// Parts of the schema that are not checked, a sentence each; empty unless it was read [tolerantly](Self::tolerant).
+    /// Returns a description of each part of the schema that is not checked. Empty unless the
+    /// schema was compiled by [`tolerant`](Self::tolerant).
     pub fn unchecked(&self) -> &[String] {
         &self.0.unchecked
     }
 
     fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, String> {
         let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error))?;
-        // Patterns are untrusted input: this engine matches in time that is linear in the text.
-        // Some drafts check formats by default and others do not.
+        // Patterns are untrusted input. This engine matches in time linear in the length of the
+        // text. Formats are enabled explicitly, because only some drafts check them by default.
         let options =
             jsonschema::options().with_pattern_options(graph.patterns.options()).should_validate_formats(true);
         let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
         Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator, unchecked })))
     }
 
+    /// Checks a value.
+    ///
     /// # Errors
-    /// A line for each place that does not fit, at most ten: the path, the expectation, the value, the nearest name. One line
-    /// about the limit when the check may take too long.
+    /// Returns a line for each mismatch, at most ten lines. A line contains the path, the
+    /// expectation, the value and, for a name, the nearest known name. If the check may take too
+    /// long, returns one line that names the limit.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         self.check_at(value, "")
     }
 
-    /// The same of a value that is a part of another one, at a JSON Pointer: the paths are those in that one.
+    /// Checks a value that is a part of another value, at the JSON Pointer `at`. The paths in the
+    /// error lines start at the outer value.
     ///
     /// # Errors
-    /// As those of [`check`](Self::check).
+    /// Same as [`check`](Self::check).
     pub fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
         let cost = graph.cost(value)?;
-        // The verdict is cheap; the places are searched only in a value that does not fit.
+        // The validity check is cheap. Error places are searched only in an invalid value.
         if validator.is_valid(value) {
             return Ok(());
         }
@@ -118,11 +129,11 @@ impl SchemaCheck {
     }
 }
 
-/// What is wrong with a schema, and where.
+/// Describes the mistake in a schema and its place.
 fn problem_of_schema(error: &ValidationError<'_>) -> String {
     let at = error.instance_path().to_string();
     let problem = match (error.kind(), error.instance().as_str()) {
-        // Only a type is either a word or several of them.
+        // Of all keywords, only `type` may be a single word or a list of words.
         (Kind::AnyOf { .. }, Some(of)) if at.ends_with("/type") => match nearest(of, TYPES) {
             near @ Some(_) => format!("there is no type `{}`{}", head(of, SEEN), did_you_mean(near)),
             None => format!("there is no type `{}`; there are {}", head(of, SEEN), TYPES.join(", ")),
@@ -137,7 +148,7 @@ fn not_a_schema(at: &str, problem: &impl fmt::Display) -> String {
     format!("this is not a JSON Schema{at}: {problem}")
 }
 
-/// What is wrong at one place, such as `` `size`: value is not of type "string"; seen: 7 ``.
+/// Describes one mismatch, such as `` `size`: value is not of type "string"; seen: 7 ``.
 fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaints: &mut Vec<String>) {
     let at = path(&format!("{within}{}", error.instance_path()));
     let place = if at.is_empty() { String::new() } else { format!("`{at}`: ") };
@@ -145,6 +156,7 @@ fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaint
     match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let keyword = error.schema_path().to_string();
+            // The known names are in `properties`, next to the keyword that refused the field.
             let of = keyword.rsplit_once('/').map_or("", |(of, _)| of);
             let properties = schema.pointer(&format!("{of}/properties")).and_then(Value::as_object);
             let known: Vec<&str> = properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
@@ -154,6 +166,7 @@ fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaint
             let name = property.as_str().map_or_else(|| property.to_string(), ToOwned::to_owned);
             complaints.push(format!("{}: this is missing; give it a value", of_field(&name)));
         }
+        // The errors of the most likely alternative are more helpful than "no alternative matches".
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context, error) {
             Some(branch) => branch.iter().for_each(|error| complain(schema, within, error, complaints)),
             None => {
@@ -188,8 +201,8 @@ fn unknown_field(field: &str, name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Of the forms that a value may have, the one that was most likely meant: not of another type, not with another
-/// constant in it, and with the fewest mistakes.
+/// Returns the alternative of `anyOf` or `oneOf` that the author most likely intended: its type
+/// matches, its constants match, and it has the fewest mistakes.
 fn meant<'b>(
     branches: &'b [Vec<ValidationError<'static>>],
     whole: &ValidationError<'_>,
@@ -205,7 +218,7 @@ fn meant<'b>(
     branches.iter().filter(of_type).min_by_key(|branch| (other(branch), branch.len()))
 }
 
-/// The types that were possible, when nothing else is asked.
+/// Lists the accepted types, if the alternatives only differ in their types.
 fn types_of(branches: &[Vec<ValidationError<'static>>]) -> Option<String> {
     let mut types = Vec::new();
     for error in branches.iter().flatten() {
@@ -220,7 +233,7 @@ fn types_of(branches: &[Vec<ValidationError<'static>>]) -> Option<String> {
     Some(format!("value is not of the types {}", types.join(", ")))
 }
 
-/// A JSON Pointer as the path of an argument: `/lines/0/cents` is `lines[0].cents`.
+/// Converts a JSON Pointer to the path of an argument: `/lines/0/cents` becomes `lines[0].cents`.
 fn path(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {

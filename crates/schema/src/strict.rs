@@ -1,4 +1,5 @@
-//! Reads JSON text of others strictly: exactly one value, no key twice, and no number rounded.
+//! Checks JSON text from untrusted sources strictly: exactly one value, no duplicate keys, no
+//! rounded numbers.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,19 +7,22 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Checks that a text is one JSON text in which no object has a key twice. Which of the two would count is a guess that
-/// readers make differently.
+/// Checks that a text is one JSON value without duplicate keys. JSON readers disagree about which
+/// of two values with the same key counts.
+///
+/// # Errors
+/// Returns the error of the parser, or an error that names the duplicate key.
 pub fn check(text: &str) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     Unique.deserialize(&mut json)?;
     json.end()
 }
 
-/// Whether no object in a text that is JSON has a key twice, for sure; [`check`] knows where this does not. It looks at
-/// the bytes and makes no value of them.
+/// Returns true if no object in a valid JSON text has a duplicate key. `false` means "unknown":
+/// call [`check`] then. This function reads the bytes and creates no values.
 pub fn surely_unique(text: &str) -> bool {
     let bytes = text.as_bytes();
-    // The keys of the objects that are open, and where the first of each is among them.
+    // The keys of all open objects, and for each open object the index of its first key.
     let (mut keys, mut objects) = (Vec::<&[u8]>::new(), Vec::new());
     let (mut last, mut depth, mut at): (&[u8], _, _) = (&[], 0, 0);
     while let Some(byte) = bytes.get(at) {
@@ -31,7 +35,8 @@ pub fn surely_unique(text: &str) -> bool {
             }
             b':' => {
                 let of_object = &keys[objects.last().copied().unwrap_or_default()..];
-                // One that is escaped may be spelled in two ways, and many are better found by their hashes.
+                // An escaped key can be spelled in several ways. For many keys, the hash set of
+                // `check` is faster.
                 if of_object.len() >= 16 || of_object.contains(&last) || last.contains(&b'\\') {
                     return false;
                 }
@@ -49,7 +54,7 @@ pub fn surely_unique(text: &str) -> bool {
             b']' => depth -= 1,
             _ => {}
         }
-        // How deep is too deep is not decided here.
+        // `check` decides if the nesting is too deep.
         if depth > 100 {
             return false;
         }
@@ -57,7 +62,7 @@ pub fn surely_unique(text: &str) -> bool {
     true
 }
 
-/// Where a string ends that begins at a place.
+/// Returns the position of the quote that ends a string, which starts at `begin`.
 fn end_of_string(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin;
     loop {
@@ -69,7 +74,11 @@ fn end_of_string(bytes: &[u8], begin: usize) -> Option<usize> {
     }
 }
 
-/// The keys of a text that is one JSON object, after the same check; `None` when it is not an object.
+/// Returns the keys of a text that is a JSON object, after the same checks as [`check`]. Returns
+/// `None` if the value is not an object.
+///
+/// # Errors
+/// Same as [`check`].
 pub fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> {
     if !text.trim_ascii_start().starts_with('{') {
         return check(text).map(|()| None);
@@ -80,14 +89,15 @@ pub fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> 
     Ok(Some(keys))
 }
 
-/// What is wrong with a text, without the place in it, which says nothing of a part of a text.
+/// Returns the message of a JSON error without its line and column. These are meaningless to a
+/// reader who does not see the text that was parsed.
 pub fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&place).map(ToOwned::to_owned).unwrap_or(message)
 }
 
-/// A value of which only the keys are looked at.
+/// Visits a value and checks only its keys.
 struct Unique;
 
 impl<'de> DeserializeSeed<'de> for Unique {
@@ -129,7 +139,7 @@ impl<'de> Visitor<'de> for Unique {
     }
 }
 
-/// The keys of an object, each once.
+/// Collects the keys of an object, and checks that they are unique.
 struct Keys;
 
 impl<'de> Visitor<'de> for Keys {
@@ -143,7 +153,7 @@ impl<'de> Visitor<'de> for Keys {
         let mut keys: Vec<Cow<'de, str>> = Vec::new();
         let mut seen = HashSet::new();
         while let Some(key) = map.next_key_seed(Key)? {
-            // Few keys are compared one by one, which needs no copy of them.
+            // A few keys are compared linearly, which avoids copies.
             let twice = match keys.len() {
                 0..16 => keys.contains(&key),
                 16 => {
@@ -162,7 +172,7 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// What is said of a key that an object has twice.
+/// Returns the error message for a duplicate key.
 pub fn twice_message(key: &str) -> String {
     format!("`{key}` is given twice; give it once")
 }
@@ -193,8 +203,9 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// The text with every number that is whole written as an integer, digit by digit: what JSON Schema calls an integer
-/// and serde does not, such as `2.0` and `1e3`. `None` when there is none. A number that is not whole stays as it is.
+/// Rewrites every integral number as an integer without an exponent or a fraction. JSON Schema
+/// treats `2.0` and `1e3` as integers, but serde does not. Returns `None` if the text needs no
+/// change. Numbers with a fraction are not changed.
 pub fn with_integers(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut out, mut copied, mut at) = (String::new(), 0, 0);
@@ -223,7 +234,8 @@ pub fn with_integers(text: &str) -> Option<String> {
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// The integer that a number with a point or an exponent stands for, exactly; at most as long as the longest `u128`.
+/// Returns the integer that is equal to a number with a fraction or an exponent. The result has at
+/// most 39 digits, as many as the largest `u128`.
 fn as_integer(number: &str) -> Option<String> {
     let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {

@@ -1,5 +1,5 @@
-//! `Template`: a text with placeholders, such as `Dear {name}`. It knows no nodes and no state: whoever fills it says what a
-//! placeholder stands for.
+//! Parses texts with placeholders, such as `Dear {name}`. This module does not depend on workflows
+//! or state: the caller provides the values.
 #![doc = include_str!("docs/template.md")]
 
 use std::fmt;
@@ -11,13 +11,14 @@ use serde_json::Value;
 
 use crate::text::{did_you_mean, head, nearest};
 
-/// The most bytes of a template.
+/// Maximum size of a template in bytes.
 pub const LONGEST: usize = 1 << 20;
 
-/// The most bytes of a filled template, where whoever fills it says nothing else.
+/// Default maximum size of a filled template in bytes.
 pub const LARGEST: usize = 16 << 20;
 
-/// A text with placeholders. It is checked when it is read, and filled as often as needed.
+/// A text with placeholders. It is checked when it is parsed, and can be filled any number of
+/// times.
 ///
 /// ```
 /// use agentflow::template::Template;
@@ -49,33 +50,35 @@ pub struct Placeholder {
     parts: Vec<String>,
     optional: bool,
     at: usize,
-    /// The path in the text of the author, where another name was put into this one.
+    /// The path in the author's text, if names were replaced in this template.
     written: Option<String>,
 }
 
 impl Placeholder {
-    /// The names of its path: of `{page.title}` these are `page` and `title`. There is one at least.
+    /// Returns the names of the path: `page` and `title` for `{page.title}`. The list is never
+    /// empty.
     pub fn parts(&self) -> &[String] {
         &self.parts
     }
 
-    /// Whether it may be missing, as `{page.title?}` says.
+    /// Returns true if the value may be missing, as in `{page.title?}`.
     pub fn is_optional(&self) -> bool {
         self.optional
     }
 
-    /// Where it begins, in bytes from the beginning of the text.
+    /// Returns the position of the opening brace, in bytes from the start of the text.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Its path as it is written, without `?`.
+    /// Returns the path as the author wrote it, without `?`.
     pub fn path(&self) -> String {
         self.written.clone().unwrap_or_else(|| self.parts.join("."))
     }
 }
 
-/// Why a text is not a [`Template`], or cannot be filled. It names the placeholder and the remedy.
+/// The error of a text that is not a valid [`Template`], or of a template that cannot be filled.
+/// The message names the placeholder and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct TemplateError {
@@ -84,19 +87,19 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    /// Where the placeholder or the brace is, in bytes from the beginning of the text.
+    /// Returns the position of the placeholder or the brace, in bytes from the start of the text.
     pub fn at(&self) -> usize {
         self.at
     }
 }
 
 impl Template {
-    /// The text as it was written.
+    /// Returns the text of the template.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Its placeholders, in their order; one that is written twice is there twice.
+    /// Returns the placeholders in their order, including repeated ones.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Value(placeholder) => Some(placeholder),
@@ -104,7 +107,8 @@ impl Template {
         })
     }
 
-    /// The placeholder that is all of the text, so that the type of its value is kept.
+    /// Returns the placeholder if the text consists of a single placeholder. Such a template keeps
+    /// the type of the value.
     pub fn only(&self) -> Option<&Placeholder> {
         match self.pieces.as_slice() {
             [Piece::Value(placeholder)] => Some(placeholder),
@@ -112,7 +116,7 @@ impl Template {
         }
     }
 
-    /// The same template, whose placeholders are shown as the author wrote them.
+    /// Returns the same template, whose error messages show the placeholders of `original`.
     pub fn shown_as(mut self, original: &Self) -> Self {
         let mut written = original.placeholders();
         for piece in &mut self.pieces {
@@ -123,7 +127,7 @@ impl Template {
         self
     }
 
-    /// The text of one without placeholders.
+    /// Returns the text if the template has no placeholders.
     pub fn constant(&self) -> Option<String> {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.as_str()),
@@ -132,12 +136,16 @@ impl Template {
         texts.collect()
     }
 
-    /// The text with the values of a JSON object, or the value itself where the text is one placeholder. Strings are written
-    /// as they are, other values as JSON. An optional placeholder without a value leaves nothing; where it is all of the
-    /// text, the result is `null`.
+    /// Fills the template with the fields of a JSON object. If the text consists of a single
+    /// placeholder, the result is the value itself. Otherwise the result is a text: strings are
+    /// inserted without quotes and other values as JSON.
+    ///
+    /// An optional placeholder without a value inserts nothing. If it is the whole text, the result
+    /// is `null`.
     ///
     /// # Errors
-    /// When a placeholder has no value and is not optional, with the nearest name; when the text would have more than 16 MiB.
+    /// Returns an error if a required placeholder has no value, with the nearest known name, or if
+    /// the text would exceed 16 MiB.
     pub fn fill(&self, values: &Value) -> Result<Value, TemplateError> {
         self.filled(LARGEST, |placeholder| match part_of(values, placeholder.parts()) {
             Some(value) => Ok(Some(value.clone())),
@@ -146,7 +154,11 @@ impl Template {
         })
     }
 
-    /// The same with values from anywhere, and a largest size. `value` gives nothing for what may be missing.
+    /// Fills the template with the values that `value` returns, up to `most` bytes. `value` returns
+    /// `None` for a missing value.
+    ///
+    /// # Errors
+    /// Returns an error if `value` does, or if the text would exceed `most` bytes.
     pub fn filled(
         &self,
         most: usize,
@@ -158,6 +170,7 @@ impl Template {
                 TemplateError { problem, at: placeholder.at }
             })
         };
+        // A single placeholder returns the value itself, without a conversion to text.
         if let Some(only) = self.only() {
             return Ok(of(only)?.unwrap_or_default());
         }
@@ -178,6 +191,7 @@ impl Template {
                     placeholder.at
                 }
             };
+            // The size is checked after each piece, so that a large value is noticed early.
             if text.len() > most {
                 let problem = format!("the filled text has more than {most} bytes; show a part of the value");
                 return Err(TemplateError { problem, at });
@@ -187,7 +201,7 @@ impl Template {
     }
 }
 
-/// The part of a value at the names of a path: fields by their names, items of lists by their numbers.
+/// Returns the part of a value at a path: names select fields, numbers select items.
 pub fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
     parts.iter().try_fold(value, |value, part| match value {
         Value::Object(fields) => fields.get(part),
@@ -196,7 +210,8 @@ pub fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
     })
 }
 
-/// The sentence about a part that is not there: the first name of the path that nothing has.
+/// Returns the message about a missing part. It names the first part of the path that does not
+/// exist.
 fn unknown(parts: &[String], values: &Value) -> String {
     let there = (0..parts.len()).rev().find_map(|count| Some((count, part_of(values, &parts[..count])?)));
     let Some((count, value)) = there else { return "there is no value for it".to_owned() };
@@ -212,10 +227,11 @@ fn unknown(parts: &[String], values: &Value) -> String {
 impl FromStr for Template {
     type Err = TemplateError;
 
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// When a brace is not closed or not opened, when what stands between braces is not a path, and of more than 1 MiB.
+    /// Returns an error if a brace has no counterpart, if the text between braces is not a path, or
+    /// if the text exceeds 1 MiB.
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         if text.len() > LONGEST {
             return Err(TemplateError {
@@ -229,6 +245,7 @@ impl FromStr for Template {
         while let Some(brace) = text[at..].find(['{', '}']).map(|of| at + of) {
             plain.push_str(&text[at..brace]);
             let (rest, problem) = (&text[brace..], |problem: String| TemplateError { problem, at: brace });
+            // A doubled brace is an escaped brace.
             if rest.starts_with("{{") || rest.starts_with("}}") {
                 plain.push_str(&rest[..1]);
                 at = brace + 2;
@@ -361,7 +378,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written: it is refused, or it is filled.
+        /// Every text is either refused or can be filled.
         #[test]
         fn any_text_is_read_or_refused(text in "[a-c{}.?:é\\n ]{0,24}") {
             if let Ok(template) = text.parse::<Template>() {
@@ -371,7 +388,7 @@ mod tests {
             }
         }
 
-        /// A text without placeholders is what it was, once its braces are written twice.
+        /// A text without placeholders is unchanged, if its braces are doubled.
         #[test]
         fn text_survives(text in "\\PC{0,40}") {
             let written = text.replace('{', "{{").replace('}', "}}");

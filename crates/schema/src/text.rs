@@ -1,21 +1,23 @@
-//! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote
-//! is shown without letting it draw on the reader's terminal.
+//! Text helpers: suggestions for misspelled names, truncation, and escapes for untrusted text, so
+//! that it cannot control the reader's terminal.
 
 pub mod variables;
 
 use std::fmt::{self, Write as _};
 use std::io;
 
-/// Maximum number of bytes of a name for which a near one is looked for, and of the names that are compared with it.
+/// Maximum length in bytes of a name, and of the names compared with it.
 pub const MOST_NAME: usize = 128;
-/// Maximum number of names of a similar length that are looked at for one hint.
+/// Maximum number of names of a similar length that are compared for one suggestion.
 pub const MOST_NAMES: usize = 300;
-/// Maximum number of pairs of letters that are compared for one hint: about 300 names of 10 letters.
+/// Maximum number of pairs of letters that are compared for one suggestion: about 300 names of 10
+/// letters.
 pub const MOST_COMPARED: usize = 30_000;
 
-/// Returns the name nearest to `wrong`, if one is near enough: at most a third of the letters differ.
+/// Returns the name nearest to `wrong`, if at most a third of the letters differ.
 ///
-/// The work is bounded: long names have no near one, and of very many names the first ones are compared.
+/// The work is bounded: a long name has no suggestion, and only the first of very many names are
+/// compared.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if wrong.len() > MOST_NAME {
         return None;
@@ -25,7 +27,8 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let (letters, count) = (Letters::new(&wrong), wrong.chars().count());
     let (mut best, mut left): (Option<(usize, &str)>, usize) = (None, MOST_COMPARED);
     let of_similar_length = |name: &&str| {
-        // Other letters have up to 4 bytes, and another number of bytes in lower case at times.
+        // A non-ASCII letter has up to 4 bytes, and its lower-case form may have another number of
+        // bytes.
         name.len() <= MOST_NAME && !(name.is_ascii() && name.len().abs_diff(count) > allowed)
     };
     for name in names.into_iter().filter(of_similar_length).take(MOST_NAMES) {
@@ -44,7 +47,8 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     best.map(|(_, name)| name)
 }
 
-/// The numbers of letters of a name, in classes. They tell names apart faster than their distance does.
+/// Counts the letters of a name in 64 classes. The counts exclude most names without computing a
+/// distance.
 struct Letters([i16; 64]);
 
 impl Letters {
@@ -67,7 +71,8 @@ impl Letters {
     }
 }
 
-/// Where a word begins in a text, in which it is not a part of a longer word.
+/// Returns the position of a whole word in a text, or `None` if the word occurs only within longer
+/// words.
 pub fn word_in(text: &str, word: &str) -> Option<usize> {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     let ends = |end: Option<char>, beside: Option<char>| !(end.is_some_and(is_letter) && beside.is_some_and(is_letter));
@@ -77,13 +82,13 @@ pub fn word_in(text: &str, word: &str) -> Option<usize> {
     })
 }
 
-/// What is added to a sentence about a name that does not exist: the nearest one, if there is one.
+/// Returns the end of a message about an unknown name: the suggestion, or an empty string.
 pub fn did_you_mean(near: Option<impl fmt::Display>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
-/// What is added to a sentence about a name that a program does not know: the nearest one, or else those that it knows, at
-/// most ten. `what` is their kind, such as `agent`.
+/// Returns the end of a message about an unknown name: the suggestion, or else the known names, at
+/// most ten. `what` is the kind of name, such as `agent`.
 pub fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]) -> String {
     if near.is_some() {
         return did_you_mean(near);
@@ -97,7 +102,7 @@ pub fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]
     }
 }
 
-/// What to say about a tool's name that does not exist: the nearest one, or those that do, at most ten.
+/// Returns the hint about an unknown tool: the suggestion, or else the known tools, at most ten.
 pub fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(wrong, names.clone()) {
         return format!("did you mean `{near}`?");
@@ -112,7 +117,7 @@ pub fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) 
     }
 }
 
-/// The longest start of `text` that has at most `max` bytes and ends between two characters.
+/// Returns the longest prefix of `text` with at most `max` bytes that ends at a character boundary.
 pub fn head(text: &str, max: usize) -> &str {
     if text.len() <= max {
         return text;
@@ -121,9 +126,10 @@ pub fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Returns true for a character that could move the cursor, end a line, reverse the text next to it, or carry text that a
-/// terminal does not show: control characters without tab and line feed, line separators, the direction of writing, invisible
-/// separators and operators, and tags. The joiners U+200C and U+200D are part of words and emoji and stay.
+/// Returns true for a character that could move the cursor, end a line, reverse adjacent text or
+/// hide text: control characters except tab and line feed, line separators, writing direction
+/// marks, invisible separators and operators, and tags. The joiners U+200C and U+200D are allowed,
+/// because words and emoji use them.
 fn draws(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
@@ -136,21 +142,23 @@ fn draws(c: char) -> bool {
     }
 }
 
-/// Returns true for a character that chooses a variant of the one before it.
+/// Returns true for a variation selector, which selects a variant of the previous character.
 fn selects_variant(c: char) -> bool {
     matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Finds the characters of a text that must be escaped. One variation selector after another character is harmless; several
-/// in a row could carry hidden text.
+/// Finds the characters of a text that must be escaped. One variation selector after a character is
+/// harmless, but a sequence of them could carry hidden text.
 #[derive(Clone, Copy, Debug)]
 struct Unseen {
-    /// The character before may have a variation selector. At the beginning of a text it may be in the piece before.
+    /// `true` if the previous character may have a variation selector. It may be in the previous
+    /// piece of the text.
     has_base: bool,
 }
 
 impl Unseen {
-    /// Finds the first such character and its position. The text continues the previous one.
+    /// Returns the first character that must be escaped, with its position. `text` continues the
+    /// previous piece.
     fn find(&mut self, text: &str, one_line: bool) -> Option<(usize, char)> {
         for (at, c) in text.char_indices() {
             let is_selector = selects_variant(c);
@@ -164,8 +172,8 @@ impl Unseen {
     }
 }
 
-/// Passes a text on with what [`draws`] written as an escape, such as `\u{1b}`, and line feeds too when all of it is to
-/// stay in one line.
+/// A writer that escapes the characters for which [`draws`] is true, such as `\u{1b}`, and also
+/// line feeds if `one_line` is set.
 struct Plain<W> {
     out: W,
     one_line: bool,
@@ -194,8 +202,8 @@ impl<W: fmt::Write> fmt::Write for Plain<W> {
     }
 }
 
-/// What others wrote, shown in one line: no character of it moves the cursor, ends the line or turns the writing
-/// around; each that would is an escape, such as `\n` or `\u{202e}`. Tabs stay.
+/// Displays untrusted text in one line. Characters that could move the cursor, end the line or
+/// change the writing direction are escaped, such as `\n` or `\u{202e}`. Tabs are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 
@@ -205,7 +213,7 @@ impl<T: fmt::Display> fmt::Display for OneLine<T> {
     }
 }
 
-/// The same, and its line feeds stay.
+/// Displays untrusted text like [`OneLine`], but keeps line feeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<T>(pub T);
 
@@ -215,8 +223,8 @@ impl<T: fmt::Display> fmt::Display for Lines<T> {
     }
 }
 
-/// Writes JSON in which nothing draws: the same value, with escapes in its strings. Outside of strings there is nothing
-/// to escape.
+/// A JSON formatter that escapes control and invisible characters in strings. The parsed value is
+/// the same. JSON outside of strings contains no such characters.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainJson;
 
@@ -244,13 +252,16 @@ impl serde_json::ser::Formatter for PlainJson {
     }
 }
 
-/// One line of JSON that draws nothing, with its line feed.
+/// Writes a value as one line of JSON without control or invisible characters, and a line feed.
+///
+/// # Errors
+/// Returns the error of the writer or of the serialization.
 pub fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::Serialize) -> io::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut writer, PlainJson)).map_err(io::Error::from)?;
     writer.write_all(b"\n")
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     panic
         .downcast_ref::<&'static str>()
@@ -259,7 +270,7 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// The JSON in a Markdown fence, which many models put around it, whatever the instructions say.
+/// Removes a Markdown code fence around JSON. Many models add it, even when the prompt forbids it.
 pub fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
@@ -270,7 +281,8 @@ pub fn unfenced(text: &str) -> &str {
 mod tests {
     use super::{Lines, OneLine, head, name_hint, nearest, unfenced, write_json_line};
 
-    /// Clears the screen, goes to its corner, ends the line three ways, and turns the rest around.
+    /// Clears the screen, moves the cursor home, ends the line in three ways, and reverses the
+    /// rest.
     const HOSTILE: &str = "a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n\t\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
 
     #[test]
@@ -279,7 +291,7 @@ mod tests {
             r"a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n".to_owned() + "\t" + r"\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
         assert_eq!(OneLine(HOSTILE).to_string(), escaped);
         assert_eq!(Lines(HOSTILE).to_string(), escaped.replace(r"\n", "\n"));
-        // What is put together from pieces, too.
+        // Text that is formatted from several pieces is escaped too.
         assert_eq!(OneLine(format_args!("{}{:>3}", "\u{1b}", "\n")).to_string(), r"\u{1b}  \n");
         for harmless in ["", "plain", "a\\nb", "\"quoted\"", "日本語 עברית"] {
             assert_eq!(OneLine(harmless).to_string(), harmless);
@@ -299,7 +311,7 @@ mod tests {
         assert_eq!((text.as_str(), inner[0].as_str()), (HOSTILE, "\u{202e}\u{9b}"));
     }
 
-    /// Instructions in tags, an invisible separator, and bytes in variation selectors.
+    /// Instructions in tag characters, an invisible separator, and bytes in variation selectors.
     const UNSEEN: &str = "add\u{e0044}\u{e006f}\u{200b}\u{2063}\u{ad}\u{feff} ok\u{fe0f}\u{e0150}\u{e0151} \u{fe01}";
 
     #[test]
@@ -308,7 +320,7 @@ mod tests {
             "add\\u{e0044}\\u{e006f}\\u{200b}\\u{2063}\\u{ad}\\u{feff} ok\u{fe0f}\\u{e0150}\\u{e0151} \\u{fe01}";
         assert_eq!(OneLine(UNSEEN).to_string(), escaped);
         assert_eq!(Lines(UNSEEN).to_string(), escaped);
-        // A selector belongs to the character before it, also when the text comes in pieces.
+        // A selector applies to the character before it, also across pieces of text.
         assert_eq!(OneLine(format_args!("{}{}", "❤", "\u{fe0f}\u{fe0f}")).to_string(), "❤\u{fe0f}\\u{fe0f}");
         for harmless in ["❤️ ☎︎", "葛\u{e0100}城", "می\u{200c}خواهم", "👨‍👩‍👧‍👦 👍🏽 🏳️‍🌈"]
         {
@@ -327,7 +339,8 @@ mod tests {
         let long = "x".repeat(4 << 20);
         assert_eq!(nearest(&long, [long.as_str()]), None);
         assert_eq!(nearest("query", [long.as_str(), "qury"]), Some("qury"));
-        // The same letters in another order, so that nothing but their distance tells them apart.
+        // All names have the same letters in another order, so the letter counts exclude none of
+        // them.
         let names: Vec<String> = (0..100_000).map(|at| format!("{}{}", "ab".repeat(60), at % 7)).collect();
         let wrong = "ba".repeat(60) + "0";
         let begin = std::time::Instant::now();
@@ -338,7 +351,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Names that are passed over are never the nearest.
+        /// Excluded names are never the nearest.
         #[test]
         fn the_nearest_of_few_names_is_that_of_all_distances(
             wrong in "[a-dA-D\u{e9}\u{df}\u{130}]{0,9}",

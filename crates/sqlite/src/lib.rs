@@ -1,7 +1,7 @@
-//! Runs and memories in SQLite files: [`SqliteStore`] and [`SqliteMemory`].
+//! SQLite backends: [`SqliteStore`] stores runs, [`SqliteMemory`] stores memories.
 //!
-//! Programs depend on the crate `agentflow-sdk` and enable its feature `sqlite`. It re-exports these items in the modules
-//! `agentflow::store` and `agentflow::memory`.
+//! Programs depend on the crate `agentflow-sdk` and enable its feature `sqlite`. It re-exports
+//! these items in the modules `agentflow::store` and `agentflow::memory`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod memory;
@@ -15,7 +15,7 @@ use agentflow_core::__private::{StoreFiles, inventory};
 pub use self::memory::SqliteMemory;
 pub use self::store::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
 
-// Configurations and the command line name a file, and open it by this.
+// Registers the function that opens a store file, for configurations and the command line.
 inventory::submit! {
     StoreFiles { open: |file| Box::pin(async move { Ok(Arc::new(SqliteStore::open(file).await?) as _) }) }
 }

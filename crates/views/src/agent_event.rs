@@ -1,4 +1,5 @@
-//! `AgentEvent`: what agents say and do in a run, each with its author.
+//! Maps the events of a run to [`AgentEvent`]s: the output and the actions of agents, each with its
+//! author.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,63 +14,84 @@ use agentflow_core::value::Encoded;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What an agent or a node said or did.
+/// A message or an action of an agent or a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AgentEvent {
-    /// The agent's or the node's name; of what nobody else did, `user`.
+    /// Name of the agent or the node. `user` for events outside any agent.
     pub author: String,
     /// The text.
     pub content: Option<String>,
-    /// The keys of the state that were set; `null` for one that was removed.
+    /// State keys that were set, with their values. A removed key has the value `null`.
     pub state_delta: Map<String, Value>,
-    /// The artifacts that were saved, with their versions.
+    /// The saved artifacts and their versions.
     pub artifact_delta: BTreeMap<String, u64>,
-    /// The agent that has the conversation from now on.
+    /// The agent that takes over the conversation (a handoff).
     pub transfer_to: Option<String>,
-    /// Whether the author ends the repetition around it, with `exit_loop`.
+    /// `true` if the author ends the enclosing loop with `exit_loop`.
     pub escalate: bool,
-    /// The calls that were begun: `id`, `name`, `args`.
+    /// The started tool calls: `id`, `name`, `args`.
     pub tool_calls: Vec<Map<String, Value>>,
-    /// The results that came: `id`, `name`, `status`, `response`.
+    /// The tool results: `id`, `name`, `status`, `response`.
     pub tool_responses: Vec<Map<String, Value>>,
-    /// Whether the run ends with it.
+    /// `true` if the run ends with this event.
     pub is_final: bool,
-    /// The run.
+    /// The id of the run.
     pub invocation_id: Option<String>,
-    /// The step around it; `None` in the run itself.
+    /// Path of the enclosing step. `None` for events directly in the run.
     pub branch: Option<String>,
-    /// Why something failed.
+    /// The error message, if a step or the run failed or was cancelled.
     pub error: Option<String>,
-    /// The canonical name of the event and its number.
+    /// The canonical name of the event (`event`), its sequence number (`seq`) and, for an event
+    /// with an output, the size of the output in bytes (`output_size`).
     pub metadata: Map<String, Value>,
 }
 
-/// The text of the last event that is final and has one; else nothing.
+/// Returns the text of the last final event that has a text, or an empty string.
 pub fn final_text<'e>(events: impl IntoIterator<Item = &'e AgentEvent>) -> &'e str {
     let finals = events.into_iter().filter(|event| event.is_final);
     finals.filter_map(|event| event.content.as_deref()).last().unwrap_or_default()
 }
 
-/// Makes [`AgentEvent`]s of the events of one run. It remembers who has which part of the run.
+/// Maps the events of one run to [`AgentEvent`]s. It remembers which agent executes which part of
+/// the run.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// use agentflow::prelude::*;
+/// use agentflow::views::{AgentEvents, final_text};
+/// use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+///
+/// let desk = Agent::new(ScriptedModel::new([Turn::text("Hello.")])).name("desk");
+/// let run = desk.runtime(&test_runtime().build()).start("Hi.")?;
+/// run.result().await?;
+/// let events = AgentEvents::of(&run.recorded());
+/// assert_eq!(final_text(&events), "Hello.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AgentEvents {
-    /// The agents that have begun, by their paths.
+    /// The agents that have started, by their paths.
     agents: BTreeMap<StepPath, Arc<str>>,
 }
 
 impl AgentEvents {
-    /// The events of a run, in their order.
+    /// Returns the mapped events of a run, in order.
     pub fn of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Vec<AgentEvent> {
         let mut view = Self::default();
         events.into_iter().filter_map(|event| view.next(event)).collect()
     }
 
-    /// What the next event of the run is; `None` of one that says nothing of an agent. Pieces of a model's answer are
-    /// events of their own, before the whole answer.
+    /// Maps the next event of the run. Returns `None` for an event that concerns no agent. Each
+    /// piece of a streamed model response is an event, and the complete response follows as another
+    /// event.
     pub fn next(&mut self, event: &Event) -> Option<AgentEvent> {
         let Event { path, kind, .. } = event;
         match kind {
+            // Start events only record which agent executes the step. They have no view of their
+            // own.
             EventKind::RunStarted(started) => {
                 self.agents.insert(path.clone(), started.name().into());
                 return None;
@@ -83,6 +105,7 @@ impl AgentEvents {
         let mut view = AgentEvent {
             author: self.author(path, kind),
             invocation_id: Some(event.run_id.to_string()),
+            // The root is the run itself, which is not a branch.
             branch: path.parent().filter(|parent| !parent.is_root()).map(|parent| parent.to_string()),
             ..AgentEvent::default()
         };
@@ -112,6 +135,8 @@ impl AgentEvents {
             EventKind::AgentHandoff(handoff) => {
                 view.author = handoff.from.to_string();
                 view.transfer_to = Some(handoff.to.to_string());
+                // The handoff itself is an event of the old agent. Later events at this path belong
+                // to the new one.
                 self.agents.insert(path.clone(), Arc::clone(&handoff.to));
             }
             EventKind::AgentCompleted(answer) => {
@@ -148,12 +173,14 @@ impl AgentEvents {
         Some(view)
     }
 
-    /// The nearest agent around it; a node speaks for itself.
+    /// Returns the innermost agent around the step. An event of a node has the node's path as its
+    /// author.
     fn author(&self, path: &StepPath, kind: &EventKind) -> String {
         if let EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. } = kind {
             return path.to_string();
         }
         let around = self.agents.iter().filter(|(base, _)| path.is_within(base));
+        // All matching paths are ancestors of `path`, so the longest is the innermost.
         let nearest = around.max_by_key(|(base, _)| base.to_string().len());
         nearest.map_or_else(|| "user".to_owned(), |(_, name)| name.to_string())
     }
@@ -164,6 +191,7 @@ impl AgentEvent {
         for artifact in saved.into_iter().flat_map(SavedByStep::artifacts) {
             self.artifact_delta.insert(artifact.name.to_string(), artifact.version.into());
         }
+        // `exit_loop` sets a reserved key of the state, which is not shown in `state_delta`.
         self.escalate = saved.is_some_and(|saved| saved.changes().any(|(key, value)| key == EXIT && value.is_some()));
         for (key, value) in saved.into_iter().flat_map(SavedByStep::changes).filter(|(key, _)| !is_reserved(key)) {
             let value = value.and_then(|value| serde_json::from_str(value.as_str()).ok()).unwrap_or_default();
@@ -172,12 +200,12 @@ impl AgentEvent {
     }
 }
 
-/// A string as it is, anything else as JSON.
+/// Returns a string output without quotes, and any other output as JSON.
 fn text_of(output: &Encoded) -> String {
     serde_json::from_str::<String>(output.as_str()).unwrap_or_else(|_| output.to_string())
 }
 
-/// JSON where it is JSON, else the text.
+/// Parses a text as JSON. Returns the text as a string if it is not JSON.
 fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }

@@ -1,6 +1,12 @@
-//! Views of a run's events in the words of other surfaces: server-sent events for a screen, the events of an agent, the
-//! pieces and the result of a task (feature `views`). Each is made of events alone: it starts nothing, stores nothing and
-//! reads no clock. What another program asks for as a task is the other way round, the request of a run ([`TaskRequest`]).
+//! Views of a run's events in the formats of other interfaces (feature `views`).
+//!
+//! - [`ScreenEvents`]: server-sent events for a screen that shows a workflow.
+//! - [`AgentEvents`]: messages and actions of agents.
+//! - [`TaskChunks`] and [`TaskResult`]: the streamed chunks and the result of a task.
+//!
+//! A view is computed from events alone. It starts nothing, stores nothing and reads no clock.
+//! [`TaskRequest`] maps in the other direction: it turns a task that another program sends into the
+//! request of a run.
 
 mod agent_event;
 mod process_request;
@@ -24,13 +30,14 @@ pub use self::task_request::{
 };
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
 
-/// A time as RFC 3339 writes it, such as `2026-01-01T00:00:00.000Z`.
+/// A timestamp that is displayed and serialized in RFC 3339 format, such as
+/// `2026-01-01T00:00:00.000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rfc3339(pub Timestamp);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// The last second that the format can say: that of the year 9999.
+        /// The last second that the format can represent: the end of the year 9999.
         const LAST: u64 = 253_402_300_799;
         let since = Duration::from_millis(self.0.as_millis()).min(Duration::from_secs(LAST));
         write!(f, "{}", humantime::format_rfc3339_millis(UNIX_EPOCH + since))

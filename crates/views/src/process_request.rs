@@ -1,4 +1,5 @@
-//! A task from its request to its result: the run is started on behalf of a caller, awaited, and told in a task's words.
+//! Processes a task: starts the run on behalf of a caller, waits for it, and returns a
+//! `TaskResult`.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc
     if let Some(session) = &start.session {
         let owner = runtime.session(session).await?.caller;
         if owner.as_ref() != Some(caller) {
-            // The answer for a session that does not exist: an id does not reveal a session.
+            // The same error as for a session that does not exist, so that a caller cannot probe
+            // for ids.
             return Err(StoreError::no_session(session).into());
         }
     }
@@ -43,6 +45,7 @@ async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc
         TaskAgent::New(agent) => agent.runtime(runtime).start(request).map(|run| run.untyped()),
     };
     let run = match started {
+        // The client sent the task again. If the same caller owns the run, wait for it.
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
             sent_before(runtime, id, caller).await?.ok_or(Error::Store(error))?
         }
@@ -52,13 +55,13 @@ async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc
     let events: Vec<Event> = run.recorded();
     match (TaskResult::of(&events), ended) {
         (Some(result), _) => Ok(result),
-        // It could not begin, and recorded no event.
+        // The run failed before it recorded an event.
         (None, Err(error)) => Err(error),
         (None, Ok(_)) => Err(Error::Lost { reason: "the run has no events".to_owned() }),
     }
 }
 
-/// The run of a task that the same caller has sent before.
+/// Returns the run of a task that the same caller sent before.
 async fn sent_before(runtime: &Runtime, id: &RunId, caller: &Arc<str>) -> Result<Option<RunHandle<Encoded>>> {
     match runtime.run_record(id).await?.caller {
         Some(owner) if owner == *caller => runtime.attach(id).await.map(Some),

@@ -1,4 +1,4 @@
-//! `ScreenEvent`: what happens in a workflow's run as server-sent events for a screen.
+//! Maps the events of a workflow's run to [`ScreenEvent`]s, server-sent events for a screen.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,9 +9,12 @@ use agentflow_core::path::StepPath;
 use agentflow_core::value::Encoded;
 use serde_json::{Map, Value, json};
 
-/// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
-/// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
-/// written to the client, with the event's number as its id, so that `Last-Event-ID` says where a client continues.
+/// A server-sent event for a screen that shows a workflow: `node_start`, `awaiting_approval`,
+/// `node_complete`, `node_failed`, `workflow_complete`, or one of the additional events (see
+/// [`is_added`](Self::is_added)).
+///
+/// `Display` writes the event in the wire format. Its id is the number of the run's event, so a
+/// client can continue with `Last-Event-ID`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,21 +46,23 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScreenEvent {
-    /// The number of the event in its run.
+    /// Number of the event in its run.
     pub id: u64,
-    /// The name, such as `node_start`.
+    /// Name of the event, such as `node_start`.
     pub name: &'static str,
-    /// The data: an object, whose `event` is the name. `awaiting_approval` has the `id` of the question, for
-    /// [`Runtime::answer`](agentflow_core::Runtime::answer), and `workflow_complete` the `output` of the run. [`ScreenEvents`] adds the
-    /// `state` of the run to `workflow_complete`.
+    /// The data: an object whose field `event` is the name. `awaiting_approval` has the `id` of the
+    /// question, for [`Runtime::answer`](agentflow_core::Runtime::answer). `workflow_complete` has
+    /// the `output` of the run. [`ScreenEvents`] adds the `state` of the run to
+    /// `workflow_complete`.
     pub data: Value,
 }
 
 impl ScreenEvent {
-    /// Maps one event; returns `None` if a screen does not show it.
+    /// Maps one event. Returns `None` if a screen does not show it.
     ///
-    /// Values that the workflow computes between its steps have only an end event, which this maps. [`ScreenEvents`] leaves
-    /// those out, so that every node has a start and an end.
+    /// Values that the workflow computes between its steps have an end event but no start event,
+    /// and this function maps the end event. [`ScreenEvents`] omits them, so that every node has a
+    /// start and an end.
     pub fn of(event: &Event) -> Option<Self> {
         let node_id = || event.path.to_string();
         let (name, data) = match &event.kind {
@@ -102,7 +107,7 @@ impl ScreenEvent {
         self
     }
 
-    /// Whether it is not one of the five that each client knows.
+    /// Returns true if the event is not one of the five events that every client knows.
     pub fn is_added(&self) -> bool {
         !matches!(self.name, "node_start" | "awaiting_approval" | "node_complete" | "node_failed" | "workflow_complete")
     }
@@ -114,23 +119,25 @@ impl fmt::Display for ScreenEvent {
     }
 }
 
-/// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
-/// attempt. Values that the workflow computes between its steps are not shown. `workflow_complete` has the
-/// [state](agentflow_core::state) of the run, since the events before it are known.
+/// Maps the events of a run so that each shown node has one start and one end per attempt.
 ///
-/// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send the results with a
-/// greater [`id`](ScreenEvent::id).
+/// Values that the workflow computes between its steps are not shown. `workflow_complete` has the
+/// [state](agentflow_core::state) of the run, because this type has seen the earlier events.
+///
+/// Map all events of the run, starting with the first. For a client that reconnects with
+/// `Last-Event-ID`, send only the results with a greater [`id`](ScreenEvent::id).
 #[derive(Debug, Default)]
 pub struct ScreenEvents {
     begun: HashSet<StepPath>,
-    /// The events that the state of the run follows from.
+    /// Events from which the state of the run is computed.
     saved: Vec<Event>,
 }
 
 impl ScreenEvents {
-    /// Maps the next event; returns `None` if a screen does not show it.
+    /// Maps the next event. Returns `None` if a screen does not show it.
     pub fn next(&mut self, event: &Event) -> Option<ScreenEvent> {
         match &event.kind {
+            // A node that only asks for an approval has no start event, but its end must be shown.
             EventKind::NodeStarted { .. } | EventKind::ApprovalRequested(_) => {
                 self.begun.insert(event.path.clone());
             }
@@ -142,6 +149,7 @@ impl ScreenEvents {
         if self.is_of_state(event) {
             self.saved.push(event.clone());
         }
+        // Events of the state are collected even if a screen does not show them.
         let shown = ScreenEvent::of(event)?;
         match &event.kind {
             EventKind::RunCompleted(_) => Some(shown.with("state", self.state())),
@@ -153,7 +161,7 @@ impl ScreenEvents {
         let saves = |kind: &EventKind| kind.saved().is_some();
         match kind {
             EventKind::RunStarted(_) | EventKind::RunCompleted(_) | EventKind::RunResumed { .. } => true,
-            // A step that runs again has not saved anything yet.
+            // A step that runs again discards the values that its earlier attempt saved.
             kind if kind.shape().edge == Edge::Opens => {
                 self.saved.iter().any(|before| before.path == *path && saves(&before.kind))
             }
@@ -161,7 +169,7 @@ impl ScreenEvents {
         }
     }
 
-    /// Returns the state after the events so far, as an object. The library's own keys are left out.
+    /// Returns the state after the events so far, as an object. The library's own keys are omitted.
     fn state(&self) -> Value {
         let values = state_of(&self.saved);
         let shown = values.iter().filter(|(key, _)| !is_reserved(key));

@@ -1,4 +1,4 @@
-//! `TaskStreamChunk`: a run as the stream of a task, in numbered pieces of which the last one is final.
+//! Maps the events of a run to [`TaskStreamChunk`]s, the numbered chunks of a task's stream.
 
 use agentflow_core::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunCompleted};
 use agentflow_core::value::Encoded;
@@ -7,33 +7,35 @@ use serde_json::{Map, Value};
 
 use super::Rfc3339;
 
-/// What a piece of a task's stream is.
+/// The kinds of chunks in a task's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskChunkKind {
-    /// The task began.
+    /// The task started.
     Processing,
-    /// A tool is called.
+    /// A tool call started.
     ToolCallRequest,
-    /// A person is asked whether something may be done. The `id` of the content is the
-    /// [id](agentflow_core::runtime::OpenQuestion::id) that [`Runtime::answer`](agentflow_core::Runtime::answer) takes.
+    /// A person must approve a call. The `id` of the content is the
+    /// [id](agentflow_core::runtime::OpenQuestion::id) that
+    /// [`Runtime::answer`](agentflow_core::Runtime::answer) takes.
     ToolApprovalRequest,
-    /// A person is asked for something else; the `id` is one for an answer as well.
+    /// A person must enter a value. The `id` of the content is for the answer, as in
+    /// `ToolApprovalRequest`.
     UserInputRequest,
-    /// A piece of the answer.
+    /// A piece of the model's answer.
     Response,
-    /// Something else happened.
+    /// Any other event of the run.
     Progress,
-    /// The task ended with its result.
+    /// The task ended with a result.
     Complete,
-    /// The task ended without one.
+    /// The task failed.
     Error,
-    /// The task was stopped.
+    /// The task was cancelled.
     Cancelled,
 }
 
-/// The content of a piece: a text, or an object.
+/// The content of a chunk: a text or an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -44,29 +46,46 @@ pub enum TaskContent {
     Json(Map<String, Value>),
 }
 
-/// A piece of a task's stream.
+/// A chunk of a task's stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 #[doc(alias = "ToolStreamChunk")]
 pub struct TaskStreamChunk {
-    /// The run.
+    /// The id of the run.
     pub task_id: String,
-    /// What it is.
+    /// The kind of the chunk.
     pub chunk_type: TaskChunkKind,
-    /// The number of the piece in its stream, from 1, without gaps.
+    /// Number of the chunk in its stream, from 1, without gaps.
     pub sequence_id: u64,
-    /// The content.
+    /// The content of the chunk.
     pub content: TaskContent,
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: Rfc3339,
-    /// Whether it is the last one.
+    /// `true` if the chunk is the last of its stream.
     pub is_final: bool,
-    /// The canonical name of the event, and the step in which it happened.
+    /// The canonical name of the event (`event`), and the path of its step (`path`) if it has one.
     pub metadata: Map<String, Value>,
 }
 
-/// Makes the pieces of a task's stream of the events of one run. After the final one there are no others, also when an
-/// operator retries the run: that is another stream.
+/// Maps the events of one run to the chunks of a task's stream. The stream ends with the final
+/// chunk. If an operator retries the run, create a new `TaskChunks` for the new stream.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// use agentflow::prelude::*;
+/// use agentflow::views::{TaskChunkKind, TaskChunks};
+/// use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+///
+/// let desk = Agent::new(ScriptedModel::new([Turn::text("Hello.")])).name("desk");
+/// let run = desk.runtime(&test_runtime().build()).start("Hi.")?;
+/// run.result().await?;
+/// let chunks = TaskChunks::of(&run.recorded());
+/// assert_eq!(chunks[0].chunk_type, TaskChunkKind::Processing);
+/// assert!(chunks.last().unwrap().is_final);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskChunks {
     given: u64,
@@ -74,14 +93,15 @@ pub struct TaskChunks {
 }
 
 impl TaskChunks {
-    /// The pieces of a run, in their order.
+    /// Returns the chunks of a run, in order.
     pub fn of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Vec<TaskStreamChunk> {
         let mut view = Self::default();
         events.into_iter().filter_map(|event| view.next(event)).collect()
     }
 
-    /// The piece that the next event of the run is; `None` of one that is not shown: reasoning, tool calls before they
-    /// are whole, and what a tool that asks continues by.
+    /// Maps the next event of the run. Returns `None` for an event that the stream does not show:
+    /// reasoning, partial tool calls, the saved state of a tool that waits for an answer, and all
+    /// events after the final chunk.
     pub fn next(&mut self, event: &Event) -> Option<TaskStreamChunk> {
         if self.ended {
             return None;
@@ -90,7 +110,8 @@ impl TaskChunks {
         let (chunk_type, content) = match &event.kind {
             EventKind::RunStarted(started) => (TaskChunkKind::Processing, text(started.name())),
             EventKind::ModelDelta(ModelDelta::Text(piece)) => (TaskChunkKind::Response, text(piece)),
-            // The questions are pieces of their own, and what the tool continues by is nobody's business.
+            // The questions have their own chunks. The state from which a waiting tool continues is
+            // internal.
             EventKind::ModelDelta(_) | EventKind::ToolWaiting(_) => return None,
             EventKind::ToolStarted { .. } => (TaskChunkKind::ToolCallRequest, payload(&event.kind)),
             EventKind::ApprovalRequested(request) => {
@@ -105,6 +126,7 @@ impl TaskChunks {
             EventKind::RunCancelled { reason, .. } => (TaskChunkKind::Cancelled, text(reason)),
             kind => (TaskChunkKind::Progress, payload(kind)),
         };
+        // Hidden events return above, so the numbers have no gaps.
         self.given += 1;
         self.ended = event.kind.ends_run();
         let mut metadata = Map::new();
@@ -124,7 +146,7 @@ impl TaskChunks {
     }
 }
 
-/// What an event says, as its JSON.
+/// Returns the payload of an event as JSON.
 fn payload(kind: &EventKind) -> TaskContent {
     let written = serde_json::to_value(kind).unwrap_or_default();
     match written.get("payload") {
@@ -133,7 +155,8 @@ fn payload(kind: &EventKind) -> TaskContent {
     }
 }
 
-/// Returns the content of a question, with the id by which [`Runtime::answer`](agentflow_core::Runtime::answer) takes the answer.
+/// Returns the content of a question, including the id for
+/// [`Runtime::answer`](agentflow_core::Runtime::answer).
 fn question(event: &Event, request: &ApprovalRequest) -> TaskContent {
     match payload(&event.kind) {
         TaskContent::Json(mut content) => {
@@ -156,7 +179,7 @@ fn result(completed: &RunCompleted) -> TaskContent {
     }
 }
 
-/// Whether the answer that is asked for is a person's word, and not a value.
+/// Returns true if the question asks for an approval, and not for a value.
 fn asks_for_approval(answer: &Encoded) -> bool {
     let schema: Value = serde_json::from_str(answer.as_str()).unwrap_or_default();
     schema["title"] == "Approval"

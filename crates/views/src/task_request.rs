@@ -1,5 +1,7 @@
-//! `TaskRequest`: what another program asks for as a task, and the request of a run that it is. It starts nothing and looks
-//! nothing up: whether the agent and the session are there, and whether the caller may have them, is seen by who starts it.
+//! Parses tasks that other programs send, and turns each into the request of a run.
+//!
+//! This module starts nothing and looks nothing up. The code that starts the run checks that the
+//! agent and the session exist and that the caller may use them.
 
 use std::time::Duration;
 
@@ -13,16 +15,17 @@ use agentflow_schema::strict;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A task as another program asks for it, in JSON: what is to be done, by which agent, in which session.
+/// A task that another program sends as JSON: the work, the agent and the session.
 ///
-/// | the task has | the run is |
+/// | the task has | the run |
 /// | --- | --- |
-/// | `agent_id` and `session_id` | one of a known agent that continues this session; there must be one |
-/// | `agent_id` alone | one of a known agent in a new session |
-/// | `agent_config` alone | one of a new agent, which the task describes, in a new session |
-/// | `agent_config` and `session_id` | one of such an agent that continues this session |
+/// | `agent_id` and `session_id` | has a registered agent and continues the session, which must exist |
+/// | `agent_id` alone | has a registered agent and starts a new session |
+/// | `agent_config` alone | has a new agent from the task and starts a new session |
+/// | `agent_config` and `session_id` | has a new agent from the task and continues the session |
 ///
-/// [`TaskResult`](super::TaskResult) of the run returns `agent_id` and `session_id` for the next task.
+/// The [`TaskResult`](super::TaskResult) of the run contains `agent_id` and `session_id` for the
+/// next task.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -38,11 +41,11 @@ use serde_json::{Map, Value};
 ///
 /// async fn process(runtime: &Runtime, user: &str, body: &str) -> Outcome<TaskResult> {
 ///     let start = TaskRequest::from_json(body)?.start()?;
-///     // A session's id is a name and no proof: whose it is, the program says.
+///     // A session id proves nothing: the program checks the owner.
 ///     if let Some(session) = &start.session {
 ///         assert_eq!(runtime.session(session).await?.caller.as_deref(), Some(user), "not your session");
 ///     }
-///     // Nor does a task say on whose behalf it runs.
+///     // The task does not decide on whose behalf it runs either.
 ///     let request = start.request.caller(user);
 ///     let events = match start.agent {
 ///         TaskAgent::Known(name) => {
@@ -78,7 +81,8 @@ use serde_json::{Map, Value};
 /// # }
 /// ```
 ///
-/// [`Runtime::process_request`](agentflow_core::Runtime::process_request) does all of this in one call:
+/// [`Runtime::process_request`](agentflow_core::Runtime::process_request) does all of this in one
+/// call:
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -103,97 +107,103 @@ use serde_json::{Map, Value};
 /// # }
 /// ```
 ///
-/// Nothing in a task is dropped without a word. A field that agentflow does not have is an error, and so is one whose
-/// meaning is not a task's to say (grants, tools, a session's content), unless it has the value that says nothing: `null`, an
-/// empty list, or its default.
+/// No field is ignored silently. An unknown field is an error. A field that a task may not set
+/// (permissions, tools, the content of a session) is an error too, unless it is `null`, an empty
+/// list or the default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TaskRequest {
-    /// The id of the run: a task that is sent twice is started once, where the runtime has a store.
+    /// The id of the run. If the runtime has a store, a task that is sent twice is started once.
     pub task_id: String,
-    /// What kind of task it is: the run's tag `task_type`.
+    /// The kind of the task. Becomes the run's tag `task_type`.
     pub task_type: String,
-    /// What the agent is asked, after `messages`. It may be empty when these end with a message of the user.
+    /// The request to the agent. It follows `messages`, and may be empty if these end with a
+    /// message of the user.
     pub description: String,
-    /// The agent, by its name.
+    /// Name of the agent.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// The session to continue; without it a new one begins.
+    /// The session to continue. Without it, the run starts a new session.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// A new agent, in the place of `agent_id`.
+    /// Description of a new agent, as an alternative to `agent_id`.
     #[serde(default)]
     pub agent_config: Option<TaskAgentConfig>,
-    /// What was said before `description`: texts of `user` and `assistant`.
+    /// The conversation before `description`: text messages of `user` and `assistant`.
     #[serde(default)]
     pub messages: Vec<TaskRequestMessage>,
-    /// Who asks, as the task says.
+    /// The user, as stated by the task and not verified.
     #[serde(default)]
     pub user_context: Option<TaskUser>,
-    /// A store has the session: to be left out.
+    /// Must be absent or `null`: the store has the session.
     #[serde(default)]
     pub session_context: Option<Value>,
-    /// The run makes its own: to be left out.
+    /// Must be absent or `null`: the run creates its own context.
     #[serde(default)]
     pub execution_context: Option<Value>,
-    /// The agent has its tools: to be left empty.
+    /// Must be empty: the agent has its own tools.
     #[serde(default)]
     pub available_tools: Vec<Value>,
-    /// The agent has what it looks things up with: to be left empty.
+    /// Must be empty: the agent has its own knowledge sources.
     #[serde(default)]
     pub available_knowledge: Vec<Value>,
-    /// How it is to be executed.
+    /// Settings for the execution.
     #[serde(default)]
     pub execution_config: Option<TaskExecution>,
-    /// Tags of the run: a text as it is, anything else as JSON.
+    /// Tags of the run. A string is used without quotes, any other value as JSON.
     #[serde(default)]
     pub metadata: Map<String, Value>,
 }
 
-/// The user of a task. What a user may do, the program grants, and no task.
+/// The user of a task. Permissions are granted by the program and never by a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 #[doc(alias = "UserContext")]
 pub struct TaskUser {
-    /// Who it is, as the task says: [`TaskStart::user`].
+    /// Id of the user, as stated by the task. See [`TaskStart::user`].
     pub user_id: Option<String>,
-    /// What the user is called: the run's tag `user_name`.
+    /// Display name of the user. Becomes the run's tag `user_name`.
     pub user_name: Option<String>,
-    /// To be left out: it is the program's, which has checked it.
+    /// Must be absent or `null`: the program verifies the token.
     pub session_token: Option<Value>,
-    /// To be left out.
+    /// Must be absent or `null`: the program grants permissions.
     pub permissions: Option<Value>,
-    /// To be left out; what is known of a user is in its state and its memory.
+    /// Must be absent or `null`: preferences are in the state and the memory of the user.
     pub preferences: Option<Value>,
 }
 
-/// How a task is executed. Each field has a default that leaves the matter to the program.
+/// Settings for the execution of a task. The default of each field leaves the decision to the
+/// program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TaskExecution {
-    /// The time limit of the run, in seconds.
+    /// Time limit of the run in seconds. 0 is an error.
     pub timeout: Option<u64>,
-    /// How often a failed model call is retried, at most 100 times: as [`retry`](agentflow_core::middleware::retry) does, by the process
-    /// that begins the run. 3, the default, leaves it to the program. A tool is retried as its policy says.
+    /// Number of retries of a failed model call, at most 100. The process that starts the run
+    /// applies them with [`retry`](agentflow_core::middleware::retry). The default, 3, leaves the
+    /// retries to the program. The retries of a tool follow the tool's policy.
     pub max_retries: u64,
-    /// Whether the answer is to be read in pieces. It changes nothing of the run.
+    /// `true` if the client intends to read the answer in chunks. It does not change the run.
     pub streaming: bool,
-    /// Asks for concurrent tools. The run is the same either way: an agent calls the tools of one turn at the same time, as far
-    /// as [`Limits::max_parallel_tools`](agentflow_core::agent::Limits::max_parallel_tools) allows.
+    /// Requests concurrent tool calls. It does not change the run: an agent always executes the
+    /// calls of a turn concurrently, up to
+    /// [`Limits::max_parallel_tools`](agentflow_core::agent::Limits::max_parallel_tools).
     pub parallel_execution: bool,
-    /// Absent or `native`: this library.
+    /// The framework. Absent or `native` means this library.
     pub preferred_framework: Option<TaskFramework>,
-    /// Limits of the run: `max_steps` and `max_llm_calls`, whole numbers. Default: the limits of the agent.
+    /// Limits of the run: `max_steps` and `max_llm_calls`, whole numbers of at least 1. Default:
+    /// the limits of the agent.
     pub framework_settings: Map<String, Value>,
     /// `false` for a run [without spans](RunRequest::without_spans). Default: `true`.
     pub enable_tracing: bool,
     /// `false` for a run [without metrics](RunRequest::without_metrics). Default: `true`.
     pub enable_metrics: bool,
-    /// `DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`. Logs belong to the program: another level than `INFO`, the default, is
-    /// the run's tag `log_level`, which spans have too, so that a program's subscriber can filter by it.
+    /// `DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`. Default: `INFO`. The program controls
+    /// logging, so this sets no log level. A level other than `INFO` becomes the run's tag
+    /// `log_level`. Spans have the tag too, so that the program's subscriber can filter by it.
     pub log_level: String,
 }
 
@@ -213,35 +223,36 @@ impl Default for TaskExecution {
     }
 }
 
-/// An agent that a task describes. Whether a task may name any model is the program's to decide, before it starts one.
+/// An agent that a task describes. The task may name any model; the program decides if it starts a
+/// run with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TaskAgentConfig {
-    /// The agent's name.
+    /// Name of the agent.
     pub agent_id: String,
-    /// What kind of agent it is: the run's tag `agent_type`.
+    /// The kind of the agent. Becomes the run's tag `agent_type`.
     pub agent_type: String,
-    /// The framework; `native` when it is left out, and the only one.
+    /// The framework. Default and only value: `native`.
     #[serde(default)]
     pub framework_type: TaskFramework,
-    /// What it is called for people: the run's tag `agent_name`.
+    /// Display name of the agent. Becomes the run's tag `agent_name`.
     pub name: String,
     /// The model, such as `openai-chat/gpt-5-mini`.
     pub model: String,
-    /// The model's temperature.
+    /// Sampling temperature of the model.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// The most tokens of one answer.
+    /// Maximum number of tokens of one answer.
     #[serde(default)]
     pub max_tokens: Option<u32>,
-    /// The agent's instructions.
+    /// Instructions of the agent.
     #[serde(default)]
     pub system_instruction: Option<String>,
-    /// A task brings no tools; the program gives some to the agent: to be left empty.
+    /// Must be empty: the program assigns tools to the agent.
     #[serde(default)]
     pub tools: Vec<Value>,
-    /// To be left out.
+    /// Must be absent or `null`: this setting is for another framework.
     #[serde(default)]
     pub adk_config: Option<Value>,
 }
@@ -251,7 +262,7 @@ pub struct TaskAgentConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskFramework {
-    /// This one.
+    /// This library.
     #[default]
     Native,
 }
@@ -261,40 +272,40 @@ pub enum TaskFramework {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TaskRequestMessage {
-    /// Whose it is: `user` or `assistant`.
+    /// Author of the message: `user` or `assistant`.
     pub role: TaskRole,
-    /// The text.
+    /// Text of the message.
     pub content: TaskText,
-    /// Who wrote it; a model does not read it.
+    /// Name of the author. It is not sent to the model.
     #[serde(default)]
     pub author: Option<String>,
-    /// To be left out.
+    /// Must be absent or `null`: a task contains no tool results.
     #[serde(default)]
     pub name: Option<String>,
-    /// A task brings no calls of tools: to be left out.
+    /// Must be absent or empty: a task contains no tool calls.
     #[serde(default)]
     pub tool_calls: Option<Vec<Value>>,
 }
 
-/// Whose a message of a task is. Instructions are the agent's, and results of tools the run's.
+/// The author of a message in a task. A task cannot contain instructions or tool results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskRole {
-    /// The person's.
+    /// The user.
     User,
-    /// The model's.
+    /// The model.
     Assistant,
 }
 
-/// The text of a message: as it is, or in parts.
+/// The text of a message: a string or a list of parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a text, or a list of `{\"text\": ..}`")]
 #[non_exhaustive]
 pub enum TaskText {
-    /// A text.
+    /// A string.
     Text(String),
-    /// Texts in a row.
+    /// Parts that are concatenated.
     Parts(Vec<TaskTextPart>),
 }
 
@@ -303,53 +314,56 @@ pub enum TaskText {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TaskTextPart {
-    /// The text.
+    /// Text of the part.
     pub text: String,
-    /// To be left out, as the two below: a task brings texts alone.
+    /// Must be absent or `null`: a task contains only text.
     #[serde(default)]
     pub function_call: Option<Value>,
-    /// To be left out.
+    /// Must be absent or `null`: a task contains only text.
     #[serde(default)]
     pub file_reference: Option<Value>,
-    /// To be left out.
+    /// Must be absent or `null`: a task contains only text.
     #[serde(default)]
     pub image_reference: Option<Value>,
 }
 
-/// A task that can be started.
+/// The request of a run, made from a task.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskStart {
-    /// Who does it.
+    /// The agent that executes the task.
     pub agent: TaskAgent,
-    /// Who asks, as the task says. It is not the run's caller before the program says so, with [`RunRequest::caller`]: a
-    /// caller's memories and state are open to the run.
+    /// The user, as stated by the task and not verified. It is not yet the caller of the run: a run
+    /// can read the memories and the state of its caller. The program sets the caller with
+    /// [`RunRequest::caller`].
     pub user: Option<String>,
-    /// The session that it continues, which must be there; `None` when it begins a new one. Whether the user may continue
-    /// it is the program's to decide.
+    /// Id of the session to continue, which must exist. `None` starts a new session. The program
+    /// decides if the user may continue the session.
     pub session: Option<String>,
-    /// The request, with its session, for [`Runtime::start_agent`](agentflow_core::Runtime::start_agent) or [`Agent::start`].
+    /// The request, including the session, for
+    /// [`Runtime::start_agent`](agentflow_core::Runtime::start_agent) or [`Agent::start`].
     pub request: RunRequest,
 }
 
-/// Who does a task.
+/// The agent that executes a task.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskAgent {
-    /// The agent of this name.
+    /// A registered agent with this name.
     Known(String),
-    /// This one, without a runtime and without tools.
+    /// A new agent without a runtime and without tools.
     New(Agent),
 }
 
-/// Why a task cannot be started.
+/// The error of a task that cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the task cannot be started: {problem}")]
 #[non_exhaustive]
 pub struct TaskRequestError {
-    /// The field that is wrong, such as `available_tools`, where it is one.
+    /// Name of the invalid field, such as `available_tools`. `None` if the error is not about one
+    /// field.
     pub field: Option<&'static str>,
-    /// What is wrong and what to do.
+    /// Description of the problem and of the fix.
     pub problem: String,
 }
 
@@ -357,25 +371,26 @@ fn wrong(field: &'static str, problem: &str) -> TaskRequestError {
     TaskRequestError { field: Some(field), problem: format!("`{field}`: {problem}") }
 }
 
-/// The tags that fields of a task become.
+/// Tags of the run that are set from other fields of the task.
 const OWN_TAGS: [&str; 5] = ["agent_name", "agent_type", "log_level", "task_type", "user_name"];
 
-/// The levels that a task may name.
+/// Accepted values of `log_level`.
 const LEVELS: [&str; 5] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
-/// The most retries that a task may ask for.
+/// Maximum value of `max_retries`.
 const MOST_RETRIES: u64 = 100;
 
-/// The longest id, in bytes.
+/// Maximum length of an id in bytes.
 const LONGEST: usize = Session::MAX_ID;
 
 impl TaskRequest {
-    /// Reads a task, strictly: one JSON object, no key twice, no field that a task does not have.
+    /// Parses a task strictly: one JSON object without duplicate keys and without unknown fields.
     ///
     /// # Errors
-    /// What is wrong, with its place.
+    /// Returns an error that names the problem and its place in the JSON.
     pub fn from_json(text: &str) -> Result<Self, TaskRequestError> {
         let problem = |problem: String| TaskRequestError { field: None, problem };
+        // serde would accept duplicate keys and use one of the values silently.
         strict::check(text).map_err(|error| problem(error.to_string()))?;
         let mut json = serde_json::Deserializer::from_str(text);
         serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
@@ -384,10 +399,15 @@ impl TaskRequest {
         })
     }
 
-    /// The run that it asks for. Nothing is looked up and nothing begins.
+    /// Returns the run that the task requests. This function looks nothing up and starts nothing.
     ///
     /// # Errors
-    /// When it names no agent or two, no question, an id that is empty or too long, or something that is not a task's to say.
+    /// Returns an error if the task
+    ///
+    /// - names no agent, or both `agent_id` and `agent_config`;
+    /// - contains no request to the agent;
+    /// - has an id that is empty or longer than 512 bytes;
+    /// - has an invalid setting, or sets a field that a task may not set.
     pub fn start(&self) -> Result<TaskStart, TaskRequestError> {
         self.check()?;
         let agent = match (&self.agent_id, &self.agent_config) {
@@ -399,6 +419,7 @@ impl TaskRequest {
             (None, None) => return Err(wrong("agent_id", "it names no agent; give one, or an `agent_config`")),
         };
         let session = self.session_id.as_deref().map(|id| checked_id("session_id", id)).transpose()?;
+        // The tags from `metadata` come first. `check` has refused the keys that are set below.
         let tags = self.metadata.iter().map(|(key, value)| match value {
             Value::String(text) => (key.clone(), text.clone()),
             other => (key.clone(), other.to_string()),
@@ -421,7 +442,7 @@ impl TaskRequest {
         Ok(TaskStart { agent, user, session: session.map(ToOwned::to_owned), request })
     }
 
-    /// What is said before, and the question.
+    /// Returns the messages before `description`, and `description` as the last message.
     fn asked(&self) -> Result<Vec<Message>, TaskRequestError> {
         let mut messages = self.messages.iter().map(TaskRequestMessage::message).collect::<Result<Vec<_>, _>>()?;
         match (self.description.trim().is_empty(), self.messages.last().map(|last| last.role)) {
@@ -434,7 +455,7 @@ impl TaskRequest {
         Ok(messages)
     }
 
-    /// Whether it says nothing that is not a task's to say.
+    /// Returns an error if the task sets a field that only the program may set.
     fn check(&self) -> Result<(), TaskRequestError> {
         left_out(
             "session_context",
@@ -458,7 +479,7 @@ impl TaskRequest {
 }
 
 impl TaskExecution {
-    /// The request of a run that is executed so.
+    /// Applies these settings to a request.
     fn applied_to(&self, mut request: RunRequest) -> Result<RunRequest, TaskRequestError> {
         match self.timeout {
             Some(0) => {
@@ -469,6 +490,7 @@ impl TaskExecution {
         }
         match u32::try_from(self.max_retries) {
             Ok(retries) if self.max_retries <= MOST_RETRIES => {
+                // The default must not replace the retries that the program configured.
                 if self.max_retries != Self::default().max_retries {
                     request = request.with(retry(retries));
                 }

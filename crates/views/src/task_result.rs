@@ -1,4 +1,4 @@
-//! `TaskResult`: what became of a run, in one object.
+//! Summarizes a run as a [`TaskResult`], a single object.
 
 use agentflow_core::error::FailureKind;
 use agentflow_core::event::{Event, EventKind, RunCompleted};
@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 use super::Rfc3339;
 use super::task_request::TaskRequest;
 
-/// How a task ended.
+/// The outcome of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskStatus {
-    /// With its result.
+    /// The task ended with a result.
     Success,
-    /// Without one.
+    /// The task failed.
     Error,
-    /// Without one, but steps went on after the failure and have theirs; or it has not ended.
+    /// The run failed, but steps that ran after the failure have results; or the run has not ended.
     Partial,
-    /// It reached its time limit.
+    /// The run reached its time limit.
     Timeout,
-    /// It was stopped.
+    /// The run was cancelled.
     Cancelled,
 }
 
@@ -31,51 +31,52 @@ pub enum TaskStatus {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskMessage {
-    /// `system`, `user`, `assistant` or `tool`.
+    /// The author: `system`, `user`, `assistant` or `tool`.
     pub role: Role,
-    /// The text.
+    /// The text. For a message of tool results: the results, separated by line feeds.
     pub content: String,
-    /// The agent that wrote it.
+    /// Name of the agent that wrote the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// The tool whose results it has.
+    /// Name of the tool, if the message has tool results. With several results: the tool of the
+    /// first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The calls in it.
+    /// The tool calls of the message: `id`, `name`, `arguments`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<Vec<Value>>,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskResult {
-    /// The run.
+    /// The id of the run.
     pub task_id: String,
-    /// How it ended.
+    /// The outcome.
     pub status: TaskStatus,
-    /// The conversation of an agent's run, without the instructions.
+    /// The conversation of an agent's run, without the instructions. Empty for a workflow.
     pub messages: Vec<TaskMessage>,
-    /// The result, when it is an object.
+    /// The result, if it is a JSON object.
     pub result_data: Option<Map<String, Value>>,
     /// The results of all tool calls.
     pub tool_results: Vec<ToolResult>,
-    /// The agent or the workflow.
+    /// Name of the agent or the workflow.
     pub agent_id: Option<String>,
-    /// The session that it is a run of.
+    /// The session of the run.
     pub session_id: Option<String>,
-    /// From its first event to its last, in seconds; the time in which it waited counts.
+    /// Seconds from the first event to the last, including the time that the run waited.
     pub execution_time: Option<f64>,
-    /// When it began.
+    /// Time of the first event.
     pub created_at: Option<Rfc3339>,
-    /// Why it failed or was stopped.
+    /// The error, or the reason of the cancellation.
     pub error_message: Option<String>,
-    /// What was spent: `usage`.
+    /// The token usage of an agent's run, in `usage`.
     pub metadata: Map<String, Value>,
 }
 
 impl TaskResult {
-    /// The result of a task that has no run.
+    /// Returns the result of a task for which no run was started.
     pub(super) fn refused(task: &TaskRequest, problem: String) -> Self {
         Self {
             task_id: task.task_id.clone(),
@@ -92,7 +93,7 @@ impl TaskResult {
         }
     }
 
-    /// The result of the run that these recorded events are of; `None` when there are none.
+    /// Summarizes the recorded events of a run. Returns `None` if `events` is empty.
     pub fn of(events: &[Event]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
         let mut result = Self {
@@ -108,7 +109,7 @@ impl TaskResult {
             error_message: None,
             metadata: Map::new(),
         };
-        // Only a workflow with `stop = best_effort` completes a step after another one has failed.
+        // Only a workflow with `stop = best_effort` completes a step after another step failed.
         let (mut has_failed, mut went_on) = (false, false);
         for event in events {
             has_failed |= matches!(event.kind, EventKind::NodeFailed { .. });
@@ -138,6 +139,8 @@ impl TaskResult {
                 self.result_data = match &**completed {
                     RunCompleted::Agent(answer) => {
                         self.metadata.insert("usage".to_owned(), json!(answer.usage));
+                        // A typed answer is a JSON text. Plain text is not an object and gives
+                        // `None`.
                         serde_json::from_str(&answer.text()).ok()
                     }
                     RunCompleted::Workflow(workflow) => object(&workflow.output),
@@ -156,7 +159,7 @@ impl TaskResult {
                 self.status = TaskStatus::Cancelled;
                 self.error_message = Some(reason.to_string());
             }
-            // A run that had failed and is retried has not ended.
+            // A failed run that an operator retries has not ended.
             EventKind::RunResumed { .. } => {
                 self.status = TaskStatus::Partial;
                 self.error_message = None;

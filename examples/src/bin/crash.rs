@@ -1,8 +1,9 @@
-//! A workflow whose process is killed in the middle; another process resumes it and says which steps it repeats.
+//! A workflow whose process is killed. A second process resumes it and shows which steps are
+//! repeated.
 //!
-//! `crash [FILE]` starts itself as a child, which begins an order in an SQLite file; kills the child with SIGKILL while
-//! two steps are running; and resumes the order. Nothing here waits for a time: the child says when it is in the
-//! middle.
+//! `crash [FILE]` starts itself as a child process, which starts an order in an SQLite file. It
+//! kills the child with SIGKILL while two steps are running, and resumes the order. It does not
+//! depend on timing: the child reports when both steps run.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,13 @@ use futures_util::StreamExt;
 const USAGE: &str = "usage: crash [FILE]
   FILE is where the run is kept, a temporary file when none is named.";
 
-/// The argument by which the program knows that it is the child.
+/// Argument that marks the child process.
 const CHILD: &str = "--be-the-one-that-is-killed";
 
-/// Whether this is the process whose last steps never end.
+/// `true` in the child process, whose last steps never end.
 struct Doomed(bool);
 
-/// Says on standard output that a step is at work; in the doomed process, the slow ones do not end.
+/// Prints that a step is running. In the child process, slow steps never end.
 async fn work(cx: &Context, what: &str, slow: bool) {
     println!("  {what}");
     if slow && cx.resource::<Doomed>().is_some_and(|doomed| doomed.0) {
@@ -46,14 +47,14 @@ async fn charge(cx: &Context, cents: u32) -> String {
     format!("paid {cents} cents")
 }
 
-/// Pack an article. Nobody minds when it is done twice.
+/// Pack an article. Repeating it does no harm.
 #[tool(effects = "none")]
 async fn pack(cx: &Context, article: String) -> String {
     work(cx, "parcel: packs", true).await;
     format!("a parcel with a {article}")
 }
 
-/// Tell the customer. It says nothing about itself, so it may not be done twice.
+/// Write to the customer. It declares no effects, so it must not be repeated.
 #[tool]
 async fn write_letter(cx: &Context, receipt: String) -> String {
     work(cx, "letter: writes to the customer", true).await;
@@ -105,7 +106,7 @@ async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
     Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(Doomed(doomed)).build())
 }
 
-/// What the child does, until it is killed.
+/// Runs the child process until it is killed.
 async fn begin(file: &Path) -> Done {
     let run = runtime(file, true).await?.start(order::workflow(), "lamp".to_owned()).await?;
     println!("{}", run.run_id());
@@ -113,12 +114,12 @@ async fn begin(file: &Path) -> Done {
     Ok(())
 }
 
-/// A child that is killed when this is dropped, also when something goes wrong here.
+/// The child process. It is killed when this value is dropped, also after an error.
 struct Doom(Child);
 
 impl Drop for Doom {
     fn drop(&mut self) {
-        // SIGKILL on Unix: nothing of the child has a say in it.
+        // SIGKILL on Unix, which a process cannot handle.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -172,7 +173,7 @@ fn crash(file: &Path) -> Done<RunId> {
     loop {
         let line = said.next().ok_or("the child ended by itself")??;
         println!("{line}");
-        // Its steps begin on a task of their own, so they may speak before it has said which run this is.
+        // Steps run on separate tasks, so they may print before the child has printed the run id.
         if !line.starts_with(' ') {
             run = Some(RunId::new(&*line));
         }

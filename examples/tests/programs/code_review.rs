@@ -1,4 +1,5 @@
-//! Runs the code review as a program, offline: its verdicts, its question, its store, and the picture in the README.
+//! Runs the code review as a program, offline: its verdicts, its question, its store, and the
+//! diagram in the README.
 
 use std::fs;
 use std::io::Write;
@@ -7,14 +8,14 @@ use std::process::{Command, Output, Stdio};
 
 use agentflow_testing::wait_until;
 
-/// The README is read to its end, or not at all.
+/// The README must be short enough to be read completely.
 #[test]
 fn the_readme_stays_short() {
     let lines = fs::read_to_string(repository().join("README.md")).unwrap().lines().count();
     assert!(lines < 250, "{lines} lines");
 }
 
-/// A file of its own, removed at the end of the test.
+/// A temporary file, removed at the end of the test.
 struct File {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -32,7 +33,7 @@ impl File {
     }
 }
 
-/// Runs it with something typed.
+/// Runs the program with text on standard input.
 fn code_review(arguments: &[&str], typed: &str) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_code_review"))
         .args(arguments)
@@ -42,7 +43,7 @@ fn code_review(arguments: &[&str], typed: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that does not ask has no need to read.
+    // The program may end without reading its input.
     let _ = program.stdin.take().unwrap().write_all(typed.as_bytes());
     wait_until("the program to end", || program.try_wait().unwrap());
     program.wait_with_output().unwrap()
@@ -93,7 +94,7 @@ fn a_stored_review_waits_and_continues_without_asking_a_model_again() {
     assert_eq!((code, stdout), (Some(0), format!("merged: 2 files changed\n{NOTES}")), "{stderr}");
     assert!(stderr.contains("\ncontinuing with the review"), "{stderr}");
     assert!(stderr.contains("merge: \"merged") && !stderr.contains("summary"), "{stderr}");
-    // That one is over; the next is a new one.
+    // The previous run has ended, so this starts a new one.
     let (_, _, stderr) = said(&code_review(&["--store", store.path(), "--approve"], ""));
     assert!(stderr.contains("summary") && !stderr.contains("running"), "{stderr}");
 }

@@ -1,4 +1,5 @@
-//! Runs the coding agent as a program, offline: it repairs what it may, and what it may not do is refused.
+//! Runs the coding agent as a program, offline: it repairs the program, and forbidden calls are
+//! refused.
 
 #![cfg(unix)]
 
@@ -20,7 +21,7 @@ fn it_repairs_the_folder_and_reaches_nothing_else() {
     assert!(answers[7].contains(r#""output":"ok: 2 + 3\n""#), "{said}");
     assert!(answers[8].contains("src/sum.sh: 1 removed, 1 added"), "{said}");
     assert!(said.contains("the tests pass."), "{said}");
-    // Two runs of the tests; the call of a program that nobody named kept nothing.
+    // The tests ran twice. The call of an unknown program saved no artifact.
     assert!(said.contains("kept: tests.json (version 2, application/json"), "{said}");
     assert!(!said.contains("(version 3"), "{said}");
 }

@@ -1,5 +1,5 @@
-//! Runs the crash example as a program: finished steps are not repeated, interrupted ones run again, and one that may
-//! not be repeated waits for a decision.
+//! Runs the crash example as a program: finished steps are not repeated, interrupted repeatable
+//! steps run again, and an interrupted step that must not be repeated waits for a decision.
 
 use std::process::Command;
 

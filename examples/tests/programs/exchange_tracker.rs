@@ -1,4 +1,5 @@
-//! Runs the workflows of the example's documents as a program, offline, and writes one in an empty folder as a newcomer does.
+//! Runs the workflows of the example's documents as a program, offline. Also writes a document in
+//! an empty folder, like a new user.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +37,7 @@ fn a_report_is_written() {
     assert!(shown.contains("synthesize_notes"), "{shown}");
 }
 
-/// Five mistakes of somebody who writes a first document, each named with its line and the remedy.
+/// Five mistakes in a first document. Each is reported with its line and a fix.
 #[test]
 fn a_newcomers_document_is_corrected() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
-//! Runs the README's first program: it is the same text, and without a key it says how to set one.
+//! Runs the first program of the README: the texts are equal, and without a key the program
+//! explains how to set one.
 
 use std::process::Command;
 
-/// The program without white space, in which the README is denser than rustfmt.
+/// Removes white space, because the README's formatting is denser than rustfmt's.
 fn dense(program: &str) -> String {
     program.split_whitespace().collect()
 }

@@ -1,4 +1,5 @@
-//! Runs the levels as a program, offline: all of them, one of them, and one that there is not.
+//! Runs the levels as a program, offline: all of them, one of them, and a level that does not
+//! exist.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,6 @@
-//! Runs `live_answer` as a program, offline: an answer in pieces, a connection that is lost and continues, and an agent that
-//! does not exist. It speaks HTTP/1.0 by hand, so that it can leave in the middle of a response.
+//! Runs `live_answer` as a program, offline: a streamed answer, a lost connection that is
+//! continued, and an agent that does not exist. It uses a minimal HTTP/1.0 client that can
+//! disconnect within a response.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -33,7 +34,7 @@ impl Program {
         Self { address: line.trim().strip_prefix("http://").unwrap().to_owned(), process }
     }
 
-    /// Sends a request; gives the status and a reader of the body.
+    /// Sends a request. Returns the status and a reader of the body.
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, BufReader<TcpStream>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -81,7 +82,7 @@ impl SentEvent {
     }
 }
 
-/// The next event; `None` at the end of the stream.
+/// Returns the next event, or `None` at the end of the stream.
 fn next_event(reader: &mut impl BufRead) -> Option<SentEvent> {
     let mut event = SentEvent::default();
     loop {
@@ -112,7 +113,7 @@ fn an_answer_continues_where_a_lost_connection_ended() {
     assert_eq!((&*first.name, &*second.name), ("restart", "text"), "{first:?} {second:?}");
     let mut text = format!("{}{}", first.text(), second.text());
     assert!(ANSWER.contains(&text) && text.len() < ANSWER.len(), "the model is writing: {text:?}");
-    // The connection is lost, and the browser comes back with the id of its last event.
+    // The connection is lost, and the browser reconnects with the id of its last event.
     drop(reader);
     let (_, mut reader) = program.send("GET", &path, &format!("last-event-id: {}\r\n", second.id), "");
     let mut last = second.id;
@@ -123,7 +124,7 @@ fn an_answer_continues_where_a_lost_connection_ended() {
         }
         match &*event.name {
             "text" => text.push_str(event.text()),
-            // The first pieces came before the run was followed.
+            // The first deltas were sent before the run was followed.
             "restart" => event.text().clone_into(&mut text),
             "end" => break event,
             other => panic!("{other}: {event:?}"),
@@ -132,7 +133,7 @@ fn an_answer_continues_where_a_lost_connection_ended() {
     assert_eq!(text, ANSWER, "nothing is lost and nothing comes twice");
     assert_eq!(end.text(), ANSWER);
     assert!(next_event(&mut reader).is_none(), "the stream ends");
-    // One that has seen all of it, and one that has seen nothing.
+    // A client that has seen everything, and a client that has seen nothing.
     let (_, mut reader) = program.send("GET", &path, &format!("last-event-id: {last}\r\n"), "");
     assert_eq!(next_event(&mut reader).unwrap().name, "end");
     let (_, mut reader) = program.send("GET", &path, "", "");

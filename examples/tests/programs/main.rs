@@ -1,5 +1,6 @@
-//! Starts each program of the examples and reads what it prints, a file for each program, and holds their pages against it. One test
-//! program: linked sixteen times over it would be most of what the tests of the examples need of disk and time.
+//! Runs each program of the examples and checks its output, one file per program, and compares the
+//! output with its page. All files form one test program: linking sixteen of them would take most
+//! of the disk space and time of the example tests.
 
 mod code_review;
 mod coding_agent;

@@ -1,4 +1,5 @@
-//! Runs the middleware as a program, offline: the log has what the layers inside of it gave, in the order of the calls.
+//! Runs the middleware example as a program, offline: the log contains the results of the inner
+//! layers, in the order of the calls.
 
 use std::process::Command;
 

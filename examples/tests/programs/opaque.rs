@@ -1,4 +1,5 @@
-//! Runs the node of foreign code as a program, offline: retried under one key, and not called again by the process that resumes.
+//! Runs the example with external code as a program, offline: the node is retried with the same
+//! key, and not called again by the process that resumes the run.
 
 use std::process::Command;
 

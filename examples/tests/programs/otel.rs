@@ -1,5 +1,5 @@
-//! The otel example with exporters that keep what they get: its spans and metrics, and no content unless it is asked
-//! for.
+//! The otel example with in-memory exporters: its spans and metrics, and that content is exported
+//! only on request.
 
 #[path = "../../src/bin/otel/agent.rs"]
 mod agent;
@@ -24,10 +24,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use self::telemetry::Telemetry;
 
-/// What was exported.
+/// Exported data.
 struct Seen {
     spans: Vec<SpanData>,
-    /// By name and attributes: how often and how much.
+    /// Count and sum by name and attributes.
     metrics: BTreeMap<String, (u64, f64)>,
 }
 
@@ -45,7 +45,7 @@ async fn seen(agent: Agent, content: bool) -> Seen {
     Seen { spans, metrics: points(&metrics) }
 }
 
-/// What a meter was given, by name and attributes.
+/// Returns the recorded metric points by name and attributes.
 fn points(metrics: &InMemoryMetricExporter) -> BTreeMap<String, (u64, f64)> {
     let mut points = BTreeMap::new();
     for metric in metrics
@@ -108,7 +108,7 @@ async fn spans_are_those_of_the_conventions() {
         assert_eq!(value(chat, "gen_ai.provider.name"), Some(&"example".into()));
         assert_eq!(value(chat, "gen_ai.request.model"), Some(&"stand-in".into()));
         assert_eq!(value(chat, "gen_ai.response.model"), Some(&"stand-in-1".into()));
-        // Numbers are numbers; a backend cannot add up texts.
+        // Numbers are exported as numbers, because a backend cannot add up texts.
         assert_eq!(value(chat, "gen_ai.request.max_tokens"), Some(&Value::I64(200)));
         assert_eq!(value(chat, "gen_ai.usage.input_tokens"), Some(&Value::I64(20)));
         assert_eq!(value(chat, "gen_ai.usage.output_tokens"), Some(&Value::I64(5)));
@@ -201,7 +201,8 @@ async fn metrics_are_those_of_the_conventions() {
     assert_eq!(seen.metrics[&expected[3].0].1, 10.0);
 }
 
-/// Workflows, agents as steps, a run that is cancelled, and ends whose starts another process saw.
+/// Covers workflows, agents as steps, a cancelled run, and ends whose start events another process
+/// received.
 #[tokio::test]
 async fn every_kind_of_run_is_measured_once() {
     let metrics = InMemoryMetricExporter::default();
@@ -242,12 +243,13 @@ async fn every_kind_of_run_is_measured_once() {
     );
 }
 
-/// A meter adds tokens up, and does not expect a model that lies.
+/// Absurd token counts of a model must not overflow a meter.
 #[tokio::test]
 async fn counts_that_no_model_reaches_do_not_overflow() {
     let metrics = InMemoryMetricExporter::default();
     let telemetry = Telemetry::new(InMemorySpanExporter::default(), metrics.clone());
-    // A span that is begun first where nobody listens may never be heard by the tests beside this one.
+    // `tracing` caches if a span is enabled. A span that is first created without a subscriber
+    // could stay disabled for concurrent tests.
     let guard = telemetry.subscriber().set_default();
     let runtime = Runtime::builder().sink(MetricsSink::new(&telemetry.meter())).build();
     for _ in 0..2 {

@@ -1,10 +1,11 @@
-//! The pages of the examples say what the programs do: each page that shows what a program prints is held against it.
+//! Checks that the pages of the examples agree with the programs: output shown on a page is
+//! compared with the real output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The programs whose pages show all that they print.
+/// Programs whose pages show their complete output.
 const PROGRAMS: [(&str, &str); 8] = [
     ("coding_agent", env!("CARGO_BIN_EXE_coding_agent")),
     ("exchange_tracker", env!("CARGO_BIN_EXE_exchange_tracker")),
@@ -20,7 +21,7 @@ fn pages() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("pages")
 }
 
-/// The block of text below a line.
+/// Returns the block of text below a line.
 fn block<'p>(page: &'p str, line: &str) -> Option<&'p str> {
     let (_, rest) = page.split_once(&format!("{line}\n\n```text\n"))?;
     rest.split_once("```\n").map(|(block, _)| block)

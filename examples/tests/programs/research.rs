@@ -1,5 +1,5 @@
-//! Runs the research example as a program, offline: its messages on every kind of folder, and that each citation is
-//! true.
+//! Runs the research example as a program, offline: its messages for every kind of folder, and that
+//! each citation is correct.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use agentflow_testing::wait_until;
 
-/// A folder of its own, removed at the end of the test.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -41,7 +41,7 @@ fn research(question: &str, place: &Path) -> Output {
         .unwrap()
 }
 
-/// The answer to a question that has one.
+/// Returns the answer to a question that has one.
 fn answer(question: &str, place: &Path) -> String {
     let output = research(question, place);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -50,7 +50,7 @@ fn answer(question: &str, place: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A quotation, its file and its lines.
+/// A quotation with its file and its lines.
 #[derive(Debug)]
 struct Citation {
     quote: String,
@@ -73,14 +73,16 @@ fn citations(answer: &str) -> Vec<Citation> {
         .collect()
 }
 
-/// Every cited line is there, and together they hold the quotation but for the markers at their starts.
+/// Checks that the cited lines exist and together contain the quotation, apart from markers at
+/// their starts.
 fn check(citation: &Citation, root: &Path) {
     let text = String::from_utf8_lossy(&fs::read(root.join(&citation.path)).unwrap()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     assert!(1 <= citation.first && citation.first <= citation.last && citation.last <= lines.len(), "{citation:?}");
     let mut rest = citation.quote.as_str();
     for (at, line) in lines[citation.first - 1..citation.last].iter().enumerate() {
-        // Of the first line some end is quoted, of the last some start, of those between everything but the marker.
+        // The quotation may start within the first line and end within the last one. Lines in
+        // between are quoted completely, apart from the marker.
         let line = line.trim();
         let common = (0..=line.len())
             .filter(|start| line.is_char_boundary(*start))
@@ -227,7 +229,7 @@ fn a_model_that_cannot_be_used_is_an_error_and_not_the_stand_in() {
     }
 }
 
-/// The model is a server that never answers: the program is waiting for it when Ctrl-C comes.
+/// The model server never answers, so the program is waiting for it when Ctrl-C comes.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_closes_the_connection_and_says_so() {
@@ -254,6 +256,6 @@ fn ctrl_c_closes_the_connection_and_says_so() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("cancelled after 0 tool calls"), "{errors}");
-    // To its end, which comes because the program closed it.
+    // Reads until the program closes the connection.
     std::io::copy(&mut connection, &mut std::io::sink()).unwrap_or_default();
 }

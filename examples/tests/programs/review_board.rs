@@ -1,4 +1,5 @@
-//! The review board: as a program, offline, and with a process that ends at every write of its journal.
+//! The review board: as a program, offline, and with a process that ends at every write of its
+//! journal.
 
 #[path = "../../src/bin/review_board/board.rs"]
 mod board;
@@ -16,14 +17,14 @@ use self::board::{Report, Specialist, review_board};
 const CACHE: &str = "Cache the price list.";
 const TODAY: &str = "Cache the price list today.";
 
-/// The report of a proposal, how often each specialist worked, and the text of the report.
+/// Returns the report of a proposal, the number of artifacts by name, and the text of the report.
 async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
     let runtime = stand_in::scripted(test_runtime()).store(MemoryStore::new()).build();
     let run = runtime.start(review_board::workflow(), proposal.to_owned()).await.unwrap();
     let report = run.result().await.unwrap();
     check_events(&run.recorded()).unwrap();
     let handoffs = run.recorded().iter().filter(|event| event.kind.name() == "agent.handoff").count();
-    // What is not met is handed to the owner, who answers.
+    // An unmet criterion leads to a handoff to the owner, who answers.
     assert_eq!(handoffs, usize::from(!report.unmet.is_empty()));
     let mut worked = BTreeMap::new();
     for artifact in runtime.artifacts(run.run_id()).await.unwrap() {
@@ -66,7 +67,7 @@ async fn what_no_round_reaches_is_in_the_report() {
     let unmet: Vec<_> = report.unmet.iter().map(|unmet| (unmet.by, &*unmet.criterion, &*unmet.why)).collect();
     let reason = "it says what would change its mind";
     assert_eq!(unmet, [(Specialist::Qa, reason, "it says nothing of that")]);
-    // What is accepted is not asked for again, and the rounds end.
+    // Accepted opinions are not requested again, and the number of rounds is limited.
     let expected = [("opinion-research.txt", 2), ("opinion-qa.txt", 3), ("opinion-coding.txt", 2), ("report.md", 1)];
     assert_eq!(worked, counts(&expected));
 }

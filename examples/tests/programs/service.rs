@@ -1,5 +1,5 @@
-//! Runs the service as a program: its health, its tasks, its end on SIGTERM in the middle of a request; and holds the files for
-//! containers against it. No container engine is used.
+//! Runs the service as a program: its health, its tasks, and SIGTERM during a request. Also checks
+//! the container files against it, without a container engine.
 #![cfg(unix)]
 
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use agentflow::serde_json::{self, Value, json};
 use agentflow_testing::wait_until;
 
-/// The longest that anything here may take.
+/// Time limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Service {
@@ -78,7 +78,7 @@ impl Drop for Service {
     }
 }
 
-/// The status and the JSON of an answer.
+/// Reads the status and the JSON of a response.
 fn answer(mut stream: TcpStream) -> (String, Value) {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -105,7 +105,7 @@ fn it_answers_its_health_check_and_its_tasks() {
     assert_eq!((&*status, &card["skills"][0]["id"]), ("200", &json!("digest")));
     let (status, task) = service.ask("POST", "/message:send", &message("m1", "the tide comes in", 0));
     assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 4, "longest": "comes"})), "{task}");
-    // As the container asks for it.
+    // As the container's health check requests it.
     let check =
         |address: &str| Command::new(env!("CARGO_BIN_EXE_service")).args(["--check", address]).output().unwrap();
     assert!(check(&service.address).status.success());
@@ -126,7 +126,7 @@ fn it_answers_its_health_check_and_its_tasks() {
 fn sigterm_interrupts_no_request() {
     let folder = tempfile::tempdir().unwrap();
     let service = Service::start(folder.path());
-    // The service has begun with the task once it is in its list.
+    // The task has started once it is in the service's list.
     let asked = service.begin("POST", "/message:send", &message("m1", "two words", 1500));
     let begun = || {
         let (_, tasks) = service.ask("GET", "/tasks", "");
@@ -181,7 +181,7 @@ fn the_files_for_containers_fit_the_program() {
     assert_eq!(docker.lines().filter(|line| line.starts_with("FROM ")).count(), 2);
     assert_ne!(line("USER "), "USER root");
     let words = |line: &str| -> Vec<String> { serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap() };
-    // Its commands are ones that the program takes.
+    // The container file uses arguments that the program accepts.
     let health = words(line("HEALTHCHECK "));
     assert_eq!((&*health[0], &*health[1], &*health[2]), ("service", "--check", "127.0.0.1:8080"));
     let command = words(line("CMD "));

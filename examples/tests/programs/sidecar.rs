@@ -1,5 +1,5 @@
-//! Runs the service beside a second one that serves tools, as the profile `mcp` of its compose file does, and holds the profile
-//! against the program.
+//! Runs the service next to a second one that serves tools, like the profile `mcp` of its compose
+//! file, and checks the profile against the program.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use agentflow::serde_json::{self, Value, json};
 
-/// A process of the service. It is killed when this is dropped.
+/// A process of the service. It is killed when this value is dropped.
 struct Service {
     process: Child,
-    /// What it says of where it is.
+    /// Address that the process printed.
     url: String,
 }
 
@@ -65,12 +65,12 @@ fn the_tools_of_the_container_beside_it_are_called() {
     assert_eq!(task["task"]["status"]["state"], json!("TASK_STATE_COMPLETED"), "{task}");
     assert!(task["task"]["artifacts"][0].to_string().contains('4'), "{task}");
     drop(service);
-    // Without it nothing else is there, also where the variable is empty.
+    // Without the sidecar the service offers only its own workflow, also if the variable is empty.
     let service = Service::start(folder.path(), &own, &[("MCP_URL", "")]);
     let card = service.ask("GET", "/.well-known/agent-card.json", "");
     assert_eq!(card["skills"].as_array().unwrap().len(), 1, "{card}");
     drop(service);
-    // The service starts without its container, and the task that needs it says what is not there.
+    // The service starts without its sidecar, and a task that needs it reports the missing server.
     let service = Service::start(folder.path(), &[own[0], own[1], "--mcp", "http://127.0.0.1:1/mcp"], &[]);
     let task = service.ask("POST", "/a2a/counted_elsewhere/message:send", &message);
     assert_eq!(task["task"]["status"]["state"], json!("TASK_STATE_FAILED"), "{task}");
@@ -93,7 +93,7 @@ fn the_profile_fits_the_program() {
     }
     assert!(service.contains("MCP_URL=http://tools:3300/mcp"), "{service}");
     assert!(!tools.contains("ports:"), "its port is one of the network that the containers share");
-    // A target folder is gigabytes, and would be copied into the image that builds.
+    // A target folder has gigabytes and would be copied into the build image.
     let ignored = fs::read_to_string(folder.join("Dockerfile.dockerignore")).unwrap();
     assert!(["**/target", ".git", "**/*.db"].iter().all(|pattern| ignored.lines().any(|line| line == *pattern)));
     let usage = Command::new(env!("CARGO_BIN_EXE_service")).arg("--help").output().unwrap();

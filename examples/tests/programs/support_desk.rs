@@ -1,5 +1,6 @@
-//! Runs the support desk as a program, offline: a customer's letters, a person's decisions, and kills at random moments
-//! under load. It speaks HTTP by hand, since a client would hide when an answer was lost.
+//! Runs the support desk as a program, offline: a customer's letters, a person's decisions, and
+//! kills at random moments under load. It uses a minimal HTTP client, because a full client would
+//! hide lost responses.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use agentflow::serde_json::{self, Value, json};
 
-/// The longest that anything here may take.
+/// Time limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A desk that listens; ended with its test.
+/// A running desk. It is stopped at the end of its test.
 struct Desk {
     process: Child,
     address: String,
@@ -42,7 +43,7 @@ impl Desk {
     }
 
     fn kill(&mut self) {
-        // One that has ended by itself needs none.
+        // The process may have ended on its own.
         let _ = self.process.kill();
         self.process.wait().unwrap();
     }
@@ -54,7 +55,7 @@ impl Drop for Desk {
     }
 }
 
-/// What a server answered, whole.
+/// A complete response of the server.
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -67,7 +68,8 @@ impl Reply {
     }
 }
 
-/// One request. An error when the answer did not come whole: then the request may have had its effect or not.
+/// Sends a request. An incomplete response is an error, and then the effect of the request is
+/// unknown.
 fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> io::Result<Reply> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -102,7 +104,7 @@ fn decide(address: &str, decision: &Value) -> io::Result<Reply> {
     ask(address, "POST", "/inbox", "", &decision.to_string())
 }
 
-/// Looks until something is there.
+/// Polls until `look` returns a value.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -128,7 +130,7 @@ fn first_question(address: &str) -> Value {
     wait_for("the question", || get(address, "/inbox").unwrap().json().get(0).cloned())
 }
 
-/// The payments in the folder of a desk: order and cents.
+/// Returns the payments in the folder of a desk: order and cents.
 fn payments(folder: &Path) -> Vec<(u64, u64)> {
     let files = std::fs::read_dir(folder.join("payments")).unwrap();
     let read = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
@@ -151,7 +153,7 @@ fn a_customer_writes_and_a_person_decides() {
     assert_eq!(write_letter(&here, "ada", "2", "I want my money back for order 3.").unwrap().status, 202);
     assert_eq!(answer_of(&here, "ada.2"), "Your parcel is on its way. We pay back 1900 cents. (letter 2)");
 
-    // A large amount waits for a person, also over a restart.
+    // A large amount waits for a person, also across a restart.
     write_letter(&here, "ada", "3", "A refund for order 8, please.").unwrap();
     let question = first_question(&here);
     assert_eq!(question["message"], "call `large_refund(cents: 12900, order: 8)`?");
@@ -182,7 +184,7 @@ fn a_customer_writes_and_a_person_decides() {
     assert_eq!(get(&here, "/customers/ada/history").unwrap().json().as_array().unwrap().len(), 3);
     assert_eq!(get(&here, "/runs/nobody").unwrap().status, 404);
 
-    // What happened, as it was shown; and from a place in it.
+    // The events of the run, from the start and from a position.
     let events = get(&here, "/runs/ada.3/events").unwrap().body;
     for name in ["node_start", "awaiting_approval", "approval_resolved", "node_complete", "workflow_complete"] {
         assert!(events.contains(&format!("event: {name}\n")), "{name}: {events}");
@@ -195,17 +197,18 @@ fn a_customer_writes_and_a_person_decides() {
 const CUSTOMERS: u64 = 6;
 const KILLS: u32 = 50;
 
-/// The order that a customer's letter is about.
+/// Returns the order that a customer's letter is about.
 fn order_of(customer: u64, letter: u64) -> u64 {
     customer * 1_000 + letter
 }
 
-/// What is paid back for it: a person takes 900 cents off a large amount.
+/// Returns the refund for an order. The person reduces a large amount by 900 cents.
 fn paid_for(order: u64) -> u64 {
     [1_900, 4_900, 12_000][order as usize % 3]
 }
 
-/// Writes letters until nobody kills the desk any more; each again until it is known to have been received.
+/// Writes letters until the desk is no longer killed. Each letter is repeated until its receipt is
+/// confirmed.
 fn write_letters(customer: u64, here: &dyn Fn() -> String, killed_enough: &AtomicBool) -> u64 {
     let mut letter = 0;
     while !killed_enough.load(Ordering::SeqCst) {
@@ -220,7 +223,7 @@ fn write_letters(customer: u64, here: &dyn Fn() -> String, killed_enough: &Atomi
     letter
 }
 
-/// Agrees to each question, to less than what was asked.
+/// Approves each question with a smaller amount.
 fn agree(here: &dyn Fn() -> String, all_answered: &AtomicBool) {
     while !all_answered.load(Ordering::SeqCst) {
         let questions = get(&here(), "/inbox").map(|reply| reply.json());
@@ -230,7 +233,8 @@ fn agree(here: &dyn Fn() -> String, all_answered: &AtomicBool) {
             let decision = json!({
                 "run": question["run"], "path": question["path"], "by": "grace", "decision": "granted", "arguments": arguments,
             });
-            // A lost answer may have counted; then the question is not asked again, or it is answered twice.
+            // A lost response may have taken effect. Then the question is closed, or the second
+            // answer is refused.
             if let Ok(reply) = decide(&here(), &decision) {
                 assert!([204, 409].contains(&reply.status), "{reply:?}");
             }
@@ -239,8 +243,8 @@ fn agree(here: &dyn Fn() -> String, all_answered: &AtomicBool) {
     }
 }
 
-/// Six customers write, a person agrees to less than what was asked, and the desk is killed again and again. Each letter
-/// is answered once, each refund is paid once.
+/// Six customers write, a person approves reduced amounts, and the desk is killed again and again.
+/// Each letter is answered once, and each refund is paid once.
 #[cfg(unix)]
 #[test]
 fn on_sigterm_it_leaves_a_run_that_waits_and_ends_well_although_somebody_follows_it() {
@@ -248,7 +252,7 @@ fn on_sigterm_it_leaves_a_run_that_waits_and_ends_well_although_somebody_follows
     let mut desk = Desk::open(folder.path());
     write_letter(&desk.address, "ada", "1", "A refund for order 8, please.").unwrap();
     first_question(&desk.address);
-    // A stream of a run that does not end.
+    // The event stream of a run that does not end.
     let mut stream = TcpStream::connect(&desk.address).unwrap();
     write!(stream, "GET /runs/ada.1/events HTTP/1.1\r\nhost: desk\r\n\r\n").unwrap();
     let mut first = String::new();

@@ -1,4 +1,5 @@
-//! Runs the sorting of letters as a program, offline: three letters, its picture, and one that waits for a person.
+//! Runs the sorting of letters as a program, offline: three letters, its diagram, and a letter that
+//! waits for a person.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -41,7 +42,7 @@ fn a_letter_that_nobody_is_sure_of_waits_for_a_person() {
     let run = ["workflow", "run", "support_triage", "--input", input, "--store", "runs.db", "--run-id", "letter"];
     let mut waits = command(folder.path(), &run).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let approve = ["runs", "approve", "letter", "gate", "--store", "runs.db", "--by", "ada"];
-    // It is answered as soon as it is asked.
+    // Answers the question as soon as it is asked.
     let asked = (0..600).any(|_| program(folder.path(), &approve).status.success() || has_ended(&mut waits));
     assert!(asked, "nobody was asked");
     wait_until("the run to end", || waits.try_wait().unwrap());

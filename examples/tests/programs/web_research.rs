@@ -1,5 +1,5 @@
-//! Runs the fan-out research as a program, offline, in Rust and as a document: that both give one report, that pages are fetched
-//! side by side, and that each citation is true.
+//! Runs the fan-out research as a program, offline, in Rust and as a document. Both write the same
+//! report, pages are fetched concurrently, and each citation is correct.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn program(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_web_research")).args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// The report, and what was said about fetching.
+/// Returns the report, and the message about concurrent fetches.
 fn report(arguments: &[&str]) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let output = program(folder.path(), arguments);

@@ -1,1 +1,1 @@
-//! Tests of documents that are part of a program; there is no code here.
+//! Integration tests of `#[include_workflow]`. The library itself is empty.

@@ -1,4 +1,4 @@
-//! Documents that are part of the program: `#[include_workflow]`.
+//! Tests of `#[include_workflow]`, which compiles a document into the program.
 
 use agentflow::RunId;
 use agentflow::document::Document;
@@ -51,7 +51,7 @@ async fn an_included_document_is_started_with_its_types() {
     assert_eq!(count, 3);
     check_events(&runtime.journal(handle.run_id()).await.unwrap()).unwrap();
     assert_eq!(&*runtime.inspect(handle.run_id()).await.unwrap().run.name, "included_words");
-    // By its name, in every runtime.
+    // Every runtime of the program finds the included document by its name.
     assert_eq!(run(&Runtime::default(), "included_words", json!({"first": "a", "second": "b"})).await, json!(2));
     assert_eq!(count_both(&runtime.context(), "b".to_owned(), "a".to_owned()).await.unwrap(), 2);
     assert!(runtime.dry_run("included_words").await.is_ok());

@@ -1,6 +1,7 @@
-//! A document in the program whose types are not those of what it calls.
+//! Tests an included document whose types differ from the types of the tool that it calls.
 //!
-//! A program of its own, since all runtimes of a program know its documents, and this one has a mistake.
+//! This is a separate test program: every runtime of a program loads its included documents, and
+//! this document has a mistake.
 
 use agentflow::Error;
 use agentflow::document::{Document, FolderError};
@@ -32,7 +33,7 @@ async fn types_that_do_not_fit_are_reported_where_the_document_is_used() {
     let error = Runtime::builder().boot().await.unwrap_err();
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
     assert_eq!((errors.len(), errors[0].problems()[0].line), (1, 5));
-    // The same document without the types is well.
+    // Without the Rust types the same document is valid.
     let document = Document::read("misfit.yaml", include_str!("included/misfit.yaml")).unwrap();
     runtime.check(&document).await.unwrap();
 }

@@ -1,10 +1,12 @@
-//! The compiler's messages about each mistake with a document in the program.
+//! Compares the compiler's messages for each mistake in an included document.
 //!
-//! Compilers word them differently, so the test compares under the minor version that the `.stderr` files were blessed
-//! with, and says `skipped` under any other. `AGENTFLOW_UI=1` compares all the same.
+//! The messages differ between compiler versions. The test compares them only under the minor
+//! version that wrote the `.stderr` files, and prints `skipped` under other versions.
+//! `AGENTFLOW_UI=1` forces the comparison.
 //!
-//! A program of its own, since it runs cargo in the project's target folder for minutes. It does not depend on the package
-//! of the other tests, with which cargo would compile all features once more.
+//! This is a separate test program because it runs cargo in the project's target folder for
+//! minutes. It does not depend on the package of the other tests, since cargo would then compile
+//! all features once more.
 
 use std::io::Write;
 
@@ -12,7 +14,7 @@ use std::io::Write;
 #[allow(unreachable_pub, reason = "it is public in the package that it stands in")]
 mod blessed;
 
-/// As the other tests say it.
+/// Prints the reason for skipping the test. Panics if `AGENTFLOW_NO_SKIP` is set.
 fn skipped(why: impl std::fmt::Display) {
     assert!(std::env::var_os("AGENTFLOW_NO_SKIP").is_none(), "skipped although AGENTFLOW_NO_SKIP is set: {why}");
     let _ = writeln!(std::io::stderr(), "skipped: {why}");

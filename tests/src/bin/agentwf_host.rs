@@ -1,4 +1,4 @@
-//! A host's binary for tests: the command line with linked tools and workflows.
+//! A host binary for tests: the command line with linked tools and workflows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn forget() -> &'static str {
     "forgotten"
 }
 
-/// Be there when the file is: how a test decides when a step ends. It says on standard error that it waits.
+/// Wait until a file exists, so that a test decides when a step ends. Reports on standard error
+/// that it waits.
 #[tool(effects = "read")]
 async fn await_file(file: String) -> String {
     let mut said = false;
@@ -60,7 +61,7 @@ async fn await_file(file: String) -> String {
     "there".to_owned()
 }
 
-/// The same, of something that may not be done twice.
+/// Deliver when the file exists. It is not idempotent.
 #[tool]
 async fn deliver(file: String) -> String {
     await_file(file).await
@@ -202,15 +203,15 @@ async fn deal(cx: &Context, file: String) -> Result<String, Box<dyn std::error::
     Ok(found)
 }
 
-/// A run that undoes what it has done, which the command line does not start: `begin-deal STORE RUN FILE`.
+/// Starts a run with compensation enabled, which the command line cannot do: `begin-deal STORE RUN
+/// FILE`.
 async fn begin_deal(store: String, run: String, file: String) -> Result<String> {
     let runtime = Runtime::builder().store(SqliteStore::open(store).await?).build();
     runtime.start(deal::workflow(), file).run_id(RunId::new(run)).compensate().await?.result().await
 }
 
-/// A model of the host's own: it says the task again. Asked to shred
-/// something, or to await a file, it calls that tool first. Asked to
-/// recall, it says everything that the user has said.
+/// A custom model of the host that repeats the task. If the task is to shred something or to await
+/// a file, it calls that tool first. If the task is to recall, it repeats all user messages.
 struct Parrot(ModelInfo);
 
 impl Model for Parrot {

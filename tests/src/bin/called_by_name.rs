@@ -1,4 +1,5 @@
-//! The command line with the tools of `tests/graphs/called_tools.rs`, which `every_caller.rs` calls by their names.
+//! The command line, linked with the tools of `tests/graphs/called_tools.rs`. `every_caller.rs`
+//! calls them by name.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,10 @@
-//! A process that the kill test kills: a run of a document, over a store file and a folder of documents.
+//! A process for the kill test. It runs a workflow document over a store file and a folder of
+//! documents.
 //!
-//! `kill-documents STORE EFFECTS FOLDER` writes the first version of the document into FOLDER and starts a run of it, or, when
-//! there is one, replaces the document by the second version, resumes the run, and prints its outcome and that of a new run.
-//! Every effect adds a line to the file EFFECTS. It lets interrupted calls run again, as an operator would.
+//! `kill-documents STORE EFFECTS FOLDER` writes the first version of the document into FOLDER and
+//! starts a run of it. If the store already has a run, it replaces the document by the second
+//! version, resumes the run, and prints the outcomes of that run and of a new one. Every effect
+//! adds a line to the file EFFECTS. The process retries interrupted calls, as an operator would.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,11 +21,11 @@ use agentflow::{Result, RunId};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// What the nodes of each version add.
+/// Number that the nodes of each document version add.
 const VERSIONS: [u64; 2] = [1, 100];
 const NODES: u64 = 6;
 
-/// Adds, and writes that down: doing it twice would be wrong.
+/// Creates a tool that adds and logs the call. Calling it twice for one step would be an error.
 fn add(effects: Arc<PathBuf>) -> FnTool {
     let number = json!({"type": "integer"});
     let schema = json!({
@@ -37,7 +39,7 @@ fn add(effects: Arc<PathBuf>) -> FnTool {
         async move {
             let sum = arguments["a"].as_u64().unwrap_or_default() + arguments["b"].as_u64().unwrap_or_default();
             let mut file = OpenOptions::new().create(true).append(true).open(&*effects).expect("the file opens");
-            // One write, so that a line is there whole or not at all.
+            // A single write, so that a kill never leaves half a line.
             file.write_all(format!("add {} {} {sum}\n", cx.run_id(), cx.path()).as_bytes()).expect("it is written");
             tokio::time::sleep(Duration::from_millis(2)).await;
             Ok::<_, String>(json!(sum))
@@ -46,7 +48,8 @@ fn add(effects: Arc<PathBuf>) -> FnTool {
     FnTool::dynamic(ToolDefinition::new("add", "Adds.", schema), body)
 }
 
-/// A document that adds in a row: an inner one is called for each step. In the second version a node is gone, too.
+/// Writes the outer and the inner document. The outer document is a chain of additions, and each of
+/// its nodes calls the inner one. The second version lacks the last node.
 fn write(folder: &Path, version: usize) {
     let adds = VERSIONS[version];
     let mut outer = "name: sums\noutput: n6\nnodes:\n  - {name: n0, does: {value: {value: 0}}}\n".to_owned();
@@ -62,7 +65,7 @@ fn write(folder: &Path, version: usize) {
     let inner = format!(
         "id: inner\nnodes:\n  - {{id: sum, tool: add, args_template: {{a: '{{n}}', b: {adds}}}, retry_limit: 0}}\n"
     );
-    // Whole or not at all, as an editor does it; not a document until then.
+    // A rename is atomic, as in an editor: no reader sees half a document.
     for (name, text) in [("outer.yaml", outer), ("inner.yaml", inner)] {
         let new = folder.join(format!("{name}.new"));
         fs::write(&new, text).expect("it is written");
@@ -84,7 +87,7 @@ async fn main() -> Result<()> {
     let store = SqliteStore::open(store).await?;
     let old = RunId::new("old");
     let runtime = match store.record(&old).await? {
-        // The run of an earlier life is of the first version.
+        // The run of the earlier process uses the first version.
         Some(_) => {
             write(folder, 1);
             runtime(effects, folder, store.clone()).await
@@ -93,7 +96,7 @@ async fn main() -> Result<()> {
             write(folder, 0);
             let runtime = runtime(effects, folder, store.clone()).await;
             let _ = runtime.start_named("sums", json!({})).run_id(old.clone()).await?;
-            // While it is executed, too.
+            // Documents are also replaced while the run is executed.
             write(folder, 1);
             let reloaded = runtime.reload_documents().await.unwrap_or_else(|error| panic!("{error}"));
             assert!(reloaded.errors.is_empty() && reloaded.changed.len() == 2, "{reloaded:?}");
@@ -110,7 +113,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The outcome of a run that this process executes, or another one ended, or left unfinished.
+/// Returns the outcome of a run. The run may be executed here, have ended in an earlier process, or
+/// be unfinished.
 async fn outcome(runtime: &Runtime, store: &SqliteStore, id: &RunId) -> Result<Encoded> {
     if store.record(id).await?.is_some_and(|record| record.status.has_ended()) {
         return runtime.output(id).await;
@@ -121,7 +125,7 @@ async fn outcome(runtime: &Runtime, store: &SqliteStore, id: &RunId) -> Result<E
         if let EventKind::NodeFailed { error, .. } = &event.kind
             && error.kind == "interrupted"
         {
-            // One of an earlier life was decided on then.
+            // An earlier process may have retried the node already, so a refusal is fine.
             let _ = runtime.retry(id, &event.path.to_string(), "the worker").await;
         }
     }

@@ -1,10 +1,12 @@
-//! A process that the kill test kills: a workflow that is nothing but data, over a store file. Its nodes refer to a tool
-//! that is made at run time from a JSON Schema, to a `#[workflow]` and to an agent; its router takes a set of arms, and
-//! two of three must come through before it continues. A decider skips one of its nodes and gives another one something else.
+//! A process for the kill test. It runs a workflow that is pure data (a graph) over a store file.
 //!
-//! `kill-graph STORE EFFECTS` starts the run, or resumes an existing one, and prints its outcome, after the problem of a
-//! graph that is wrong. Every effect adds a line to the file EFFECTS. It lets interrupted calls run again, as an operator
-//! would.
+//! The graph's nodes call a tool that is created at run time from a JSON Schema, a `#[workflow]`
+//! and an agent. Its router selects a set of branches, and two of three have to succeed. A decider
+//! skips one node and revises the arguments of another.
+//!
+//! `kill-graph STORE EFFECTS` starts the run or resumes it, and prints its outcome, after the
+//! diagnostic of an invalid graph. Every effect adds a line to the file EFFECTS. The process
+//! retries interrupted calls, as an operator would.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -25,11 +27,12 @@ use serde_json::{Value, json};
 
 fn note(path: &Path, line: &str) {
     let mut file = OpenOptions::new().create(true).append(true).open(path).expect("the file opens");
-    // One write, so that a line is there whole or not at all.
+    // A single write, so that a kill never leaves half a line.
     file.write_all(format!("{line}\n").as_bytes()).expect("it is written");
 }
 
-/// Reserves something: once for each idempotency key, as a server that knows its keys.
+/// Creates a tool that reserves an item once per idempotency key, like a server that deduplicates
+/// by key.
 fn reserve(effects: Arc<PathBuf>) -> FnTool {
     let schema = json!({
         "type": "object",
@@ -53,7 +56,8 @@ fn reserve(effects: Arc<PathBuf>) -> FnTool {
     FnTool::dynamic(definition.policy(ToolPolicy::default().idempotent()), body)
 }
 
-/// Sends something; doing it twice would be wrong, and it does not say whether it was done.
+/// Creates a tool that ships something. It is not idempotent and cannot report whether an
+/// interrupted call took effect.
 fn ship(effects: Arc<PathBuf>) -> FnTool {
     let schema = json!({
         "type": "object",
@@ -189,7 +193,7 @@ async fn main() -> Result<()> {
         if let EventKind::NodeFailed { error, .. } = &event.kind
             && error.kind == "interrupted"
         {
-            // One of an earlier life was decided on then.
+            // An earlier process may have retried the node already, so a refusal is fine.
             let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
         }
     }
@@ -202,7 +206,7 @@ fn print(problem: &str, output: &Encoded) {
     println!("{problem}\n{output}");
 }
 
-/// The outcome of the run, when an earlier process ended it.
+/// Returns the outcome of the run if an earlier process finished it.
 async fn ended(store: &SqliteStore, id: &RunId) -> Result<Option<Encoded>> {
     let events = store.read(id, 0, usize::MAX).await?;
     Ok(events.iter().rev().find_map(|event| match &event.kind {

@@ -1,6 +1,6 @@
-//! A program that a test kills: it starts the run of a workflow in a file, or resumes it, and prints its outcome.
+//! A program that a test kills. It starts or resumes the run of a workflow and prints its outcome.
 //!
-//! Its store is minimal, with one line for each commit. It serves one process at a time.
+//! The store is a minimal file with one line per commit. It serves one process at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use agentflow::{Context, Event, RunId, Runtime, Workflow, async_trait, serde_jso
 
 type Step<T> = Result<T, String>;
 
-/// A [`MemoryStore`] whose commits are lines of a file as well.
+/// A [`MemoryStore`] that also appends each commit to a file as a line.
 #[derive(Clone, Debug)]
 struct FileStore {
     memory: MemoryStore,
@@ -26,7 +26,7 @@ impl FileStore {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // A line without an end was never a commit.
+        // A line without a line break was never committed.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64)?;
         let (memory, mut epoch) = (MemoryStore::new(), None);
@@ -77,7 +77,7 @@ impl agentflow::store::StoreLayer for FileStore {
     }
 }
 
-/// An effect that anybody can count later: a line in a file.
+/// Records an effect as a line in a file, so that the test can count effects later.
 fn effect(file: &Path, cx: &Context) -> Step<()> {
     let write =
         || OpenOptions::new().create(true).append(true).open(file)?.write_all(format!("{}\n", cx.path()).as_bytes());
@@ -138,7 +138,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
         Some(_) => {
-            // The definition is kept by the hash that is in the journal; the program is the same.
+            // The journal refers to the definition by hash. The program is unchanged, so this is
+            // the same definition.
             store.put_definition(&flow.graph().hash(), flow.graph().to_json().to_string()).await?;
             runtime.resume_as(&run, &flow).await?
         }
@@ -153,12 +154,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             () = tokio::time::sleep(Duration::from_millis(2)) => {}
         }
-        // The operator of this program lets everything run again that was interrupted.
+        // This program acts as its own operator: it retries every interrupted node.
         let waits = store.record(&run).await?.is_some_and(|record| record.pause_reason.is_some());
         for event in handle.recorded().iter().filter(|_| waits) {
             if matches!(&event.kind, agentflow::event::EventKind::NodeFailed { error, .. } if error.kind == "interrupted")
             {
-                // One that was retried already is no longer interrupted.
+                // A node that an earlier process retried is no longer interrupted, so a refusal is
+                // fine.
                 let _ = handle.retry(&event.path.to_string(), "host").await;
             }
         }

@@ -1,7 +1,9 @@
-//! A process that the kill test kills: a workflow of thirty nodes over a store file, with tools, an agent and a map.
+//! A process for the kill test. It runs a workflow of thirty nodes over a store file, with tools,
+//! an agent and a map.
 //!
-//! `kill-worker STORE EFFECTS` starts the run, or resumes an existing one, and prints its outcome. Every effect adds a
-//! line to the file EFFECTS. It retries interrupted steps that may have had their effect, as an operator would.
+//! `kill-worker STORE EFFECTS` starts the run or resumes it, and prints its outcome. Every effect
+//! adds a line to the file EFFECTS. The process retries interrupted steps that may have taken
+//! effect, as an operator would.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -16,12 +18,12 @@ use agentflow_testing::{ScriptedModel, Turn};
 use futures_util::StreamExt;
 use serde_json::json;
 
-/// Where effects are written.
+/// Path of the file that records the side effects.
 struct Effects(PathBuf);
 
 fn effect(path: &Path, key: &str) {
     let mut file = OpenOptions::new().create(true).append(true).open(path).expect("the file opens");
-    // One write, so that a line is there whole or not at all.
+    // A single write, so that a kill never leaves half a line.
     file.write_all(format!("{key}\n").as_bytes()).expect("it is written");
 }
 
@@ -69,7 +71,7 @@ async fn book_it(cx: &Context, n: u64) -> Result<u64> {
     Ok(book(cx, Inject::from(effects), n).await.expect("it does not fail"))
 }
 
-/// Thirty nodes.
+/// Runs thirty nodes.
 #[workflow]
 async fn thirty(cx: &Context, n: u64) -> Result<String> {
     let a1 = work(cx, n).await?;
@@ -117,7 +119,7 @@ async fn thirty(cx: &Context, n: u64) -> Result<String> {
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [store, effects] = arguments.as_slice() else { panic!("kill-worker STORE EFFECTS") };
-    // Asks for one note, then answers the same whatever became of it.
+    // Calls `note` once, then gives the same answer for every result of the call.
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         2 => Turn::call("note", json!({"text": "it is a number"})),
         _ => Turn::text("fine"),
@@ -146,7 +148,7 @@ async fn main() -> Result<()> {
         if let EventKind::NodeFailed { error, .. } = &event.kind
             && error.kind == "interrupted"
         {
-            // One of an earlier life was decided on then.
+            // An earlier process may have retried the node already, so a refusal is fine.
             let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
         }
     }
@@ -159,7 +161,7 @@ fn print(output: &str) {
     println!("{output}");
 }
 
-/// The outcome of the run, when an earlier process ended it.
+/// Returns the outcome of the run if an earlier process finished it.
 async fn ended(store: &SqliteStore, id: &RunId) -> Result<Option<String>> {
     let events = store.read(id, 0, usize::MAX).await?;
     let last = events.iter().rev().find_map(|event| match &event.kind {

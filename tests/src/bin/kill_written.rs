@@ -1,8 +1,9 @@
-//! A process that the kill test kills: one workflow, written in one of several ways, over a store file.
+//! A process for the kill test. It runs one workflow, written in one of several ways, over a store
+//! file.
 //!
-//! `kill-written WAY STORE EFFECTS` starts the run, or resumes an existing one, and prints its outcome and the hash of the
-//! workflow's graph, where it is data. Every effect adds a line to the file EFFECTS. It lets interrupted calls run again, as an
-//! operator would.
+//! `kill-written WAY STORE EFFECTS` starts the run or resumes it, and prints its outcome and, for a
+//! workflow that is data, the hash of its graph. Every effect adds a line to the file EFFECTS. The
+//! process retries interrupted calls, as an operator would.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,7 +19,7 @@ use agentflow::{Result, RunId};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// Where effects are written.
+/// Path of the file that records the side effects.
 struct Effects(PathBuf);
 
 /// Adds a word, and writes that down: doing it twice would be wrong.
@@ -26,7 +27,7 @@ struct Effects(PathBuf);
 async fn written_grow(cx: &Context, text: String) -> std::result::Result<String, String> {
     let effects = cx.resource::<Effects>().ok_or("nobody said where effects are written")?;
     let mut file = OpenOptions::new().create(true).append(true).open(&effects.0).expect("the file opens");
-    // One write, so that a line is there whole or not at all.
+    // A single write, so that a kill never leaves half a line.
     file.write_all(format!("grow {}\n", cx.path()).as_bytes()).expect("it is written");
     tokio::time::sleep(Duration::from_millis(2)).await;
     Ok(format!("{text}!"))
@@ -112,7 +113,7 @@ async fn main() -> Result<()> {
         if let EventKind::NodeFailed { error, .. } = &event.kind
             && error.kind == "interrupted"
         {
-            // One of an earlier life was decided on then.
+            // An earlier process may have retried the node already, so a refusal is fine.
             let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
         }
     }

@@ -1,5 +1,5 @@
-//! A host's binary for tests: the command line with an agent whose model is served on this machine, at the address that
-//! `AGENTFLOW_LOCAL` names.
+//! A host binary for tests: the command line with an agent whose model server runs on this machine,
+//! at the address in `AGENTFLOW_LOCAL`.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ fn throw_away(what: String) -> String {
 #[agent(model = "local/smollm2", tools = [throw_away], temperature = 0, max_tokens = 24)]
 async fn local(cx: &Context) -> Result<String>;
 
-/// A model that is too small to call tools, and whose server has no place for them in what it is given: when the user says
-/// so, it writes the arguments by their schema, and this makes a call of them.
+/// A wrapper for a model that is too small to call tools, and whose server's chat template ignores
+/// tools. When the user asks for it, the model writes arguments that match the tool's schema, and
+/// this wrapper turns them into a tool call.
 struct Obliged(OpenAiChat);
 
 impl Model for Obliged {

@@ -1,14 +1,16 @@
-//! A host of runs that use a server of the Model Context Protocol, and the server itself, whose tool asks a person in the
-//! middle of its call. It is killed while it waits.
+//! A host of runs that use an MCP server, and that server itself. The server's tool asks a person a
+//! question during its call. The test kills the host while it waits for the answer.
 //!
-//! - `mcp-asking serve CALLS` is the server, of the revision 2026-07-28. Each call adds a line to the file CALLS.
-//! - `mcp-asking start STORE CALLS FORM` starts a run, prints the questions that it asks, and waits on.
-//! - `mcp-asking wait STORE CALLS FORM` resumes what is in the store, prints the same, and waits on.
+//! - `mcp-asking serve CALLS` is the server (MCP revision 2026-07-28). Each call adds a line to the
+//!   file CALLS.
+//! - `mcp-asking start STORE CALLS FORM` starts a run, prints its questions, and keeps waiting.
+//! - `mcp-asking wait STORE CALLS FORM` resumes the runs in the store, prints their questions, and
+//!   keeps waiting.
 //! - `mcp-asking answer STORE CALLS FORM JSON` answers all questions and executes nothing.
-//! - `mcp-asking finish STORE CALLS FORM` resumes what is in the store, and prints the outcome.
+//! - `mcp-asking finish STORE CALLS FORM` resumes the runs in the store and prints the outcome.
 //!
-//! FORM says who calls the tool: `agent`, `two` of its calls in one turn, an agent that is a tool of another one (`nested`),
-//! or a `node` of a graph.
+//! FORM selects the caller of the tool: `agent`, `two` (two of its calls in one turn), `nested` (an
+//! agent that is a tool of another agent), or `node` (a node of a graph).
 
 #![allow(clippy::print_stdout, reason = "it speaks with its client, and with its test, over it")]
 
@@ -68,7 +70,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Prints the questions once all are asked, and does nothing more.
+/// Prints the questions once all have been asked, then waits until the process is killed.
 async fn wait(runtime: &Runtime) -> Result<()> {
     loop {
         let questions = runtime.approvals(RunFilter::new()).await?;
@@ -110,7 +112,7 @@ async fn host(store: &str, calls: &str, form: &str) -> Result<Runtime> {
         }
         "node" => {
             let with = json!({"object": {"to": {"value": "Oslo"}}});
-            // By the other name that a tool of a server has.
+            // Uses the alternative name of the server's tool.
             let book = json!({"call": {"kind": "tool", "name": "flights:book", "with": with}});
             let graph: Graph = serde_json::from_value(json!({
                 "version": 1, "name": "trip", "output": "book", "concurrency": 1,
@@ -123,7 +125,7 @@ async fn host(store: &str, calls: &str, form: &str) -> Result<Runtime> {
     })
 }
 
-/// The server.
+/// Runs the MCP server on standard input and output.
 fn serve(calls: &str) {
     let note = |line: &str| {
         let mut calls = std::fs::File::options().create(true).append(true).open(calls).expect("the folder is there");

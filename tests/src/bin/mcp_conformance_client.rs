@@ -1,5 +1,6 @@
-//! What the official conformance suite of the Model Context Protocol asks a client to do: it uses the server whose address is
-//! its argument, as the scenario named in the environment wants it. All of it is what an agent or a runtime does.
+//! The client under test of the official MCP conformance suite. It uses the server at the address
+//! in its argument, as required by the scenario named in the environment. It only does what an
+//! agent or a runtime does.
 
 #![allow(clippy::print_stderr, reason = "what it saw, for whoever reads the suite's log")]
 
@@ -17,10 +18,10 @@ use futures_util::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The document that the suite expects of a client that has one.
+/// Client metadata document that the suite expects.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// What tools are called below, before the name that the server gives them.
+/// Prefix of the tool names below.
 const PREFIX: &str = "mcp.suite.";
 
 #[tokio::main]
@@ -39,7 +40,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let wanted: Vec<(String, Value)> = match context["toolCalls"].as_array() {
         Some(calls) => {
-            // Arguments are checked against the schema, which a null does not fit: it is left out.
+            // Arguments are checked against the schema, which does not allow null. Such arguments
+            // are left out.
             let call = |call: &Value| {
                 let mut arguments = call["arguments"].as_object()?.clone();
                 arguments.retain(|_, value| !value.is_null());
@@ -56,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     for (name, arguments) in wanted {
-        // A tool may ask a person: of an agent's call.
+        // The call goes through an agent, because a tool may ask a person during an agent's call.
         let called = format!("mcp__suite__{name}");
         let model = ScriptedModel::new([Turn::call(called, arguments), Turn::text("done")]);
         let run = Agent::new(model).tools(client.clone()).runtime(&runtime).start("Call it.")?;
@@ -84,7 +86,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A person who agrees to everything: the suite sends the browser back at once.
+/// Configures a login with a person who agrees to everything: the suite redirects the browser at
+/// once.
 fn authorization(context: &Value) -> McpAuthorization {
     let authorization = McpAuthorization::browser("http://127.0.0.1:8765/callback", sent_back_to);
     let authorization = authorization.client_document(DOCUMENT).when_needed();
@@ -94,7 +97,7 @@ fn authorization(context: &Value) -> McpAuthorization {
     }
 }
 
-/// Where a page sends the browser.
+/// Opens a page and returns the URL that it redirects to.
 async fn sent_back_to(url: String) -> Result<String, String> {
     let failed = |error: std::io::Error| error.to_string();
     let rest = url.strip_prefix("http://").ok_or("the page is not one of this machine")?;
@@ -111,7 +114,7 @@ async fn sent_back_to(url: String) -> Result<String, String> {
     place.ok_or_else(|| "the page sends the browser nowhere".to_owned())
 }
 
-/// Arguments that fit a schema of simple properties.
+/// Builds arguments that match a schema of simple properties.
 fn example(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let value = |(name, property): (String, Value)| {

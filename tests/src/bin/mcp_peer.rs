@@ -1,5 +1,5 @@
-//! A server of the Model Context Protocol as a process that misbehaves as its first argument says. It uses no library of
-//! the protocol, and takes no part in any test but those of clients.
+//! A misbehaving MCP server; the first argument selects the fault. It does not use an MCP library,
+//! and only client tests run it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it speaks with its client over them")]
 
@@ -13,7 +13,7 @@ fn main() {
     let how = std::env::args().nth(1).unwrap_or_default();
     let folder = std::env::args().nth(2);
     match how.as_str() {
-        // Never reads, never writes, and does not end with its input.
+        // Neither reads nor writes, and does not exit at the end of its input.
         "mute" => loop {
             std::thread::sleep(Duration::from_secs(60));
         },
@@ -53,7 +53,7 @@ fn main() {
                     }
                     "echo" => json!({"result": {"content": [], "structuredContent": message["params"]["arguments"]}}),
                     "tells" => result(&format!("my key is {}", std::env::var("PEER_KEY").unwrap_or_default())),
-                    // Leaves a child behind that holds no stream of it.
+                    // Leaves a child process behind that does not hold its streams.
                     "parent" => {
                         let mut child = Command::new(std::env::current_exe().expect("a program"));
                         let child = child.arg("mute").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -70,7 +70,7 @@ fn main() {
         answer["id"] = id.clone();
         println!("{answer}");
     }
-    // One that does not end with its input.
+    // Does not exit at the end of its input.
     if how == "stays" {
         loop {
             std::thread::sleep(Duration::from_secs(60));

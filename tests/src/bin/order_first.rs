@@ -1,6 +1,6 @@
-//! The first version of a program whose runs its second version resumes: it starts the run `run` of the workflow
-//! `order` in a file, says when that waits for a person, and stays until it is killed. The second versions are in
-//! `tests/versions`.
+//! The first version of a program; its second version resumes its runs. It starts the run `run` of
+//! the workflow `order` in a file, reports when the run waits for a person, and stays alive until
+//! it is killed. The second versions are in `tests/versions`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::store::SqliteStore;
 use agentflow_tests::order::EffectFile;
 
-/// Notes what is done, in a file beside the runs.
+/// Records an effect in a file next to the runs.
 fn note(cx: &Context, what: &str) -> Result<()> {
     cx.inject::<EffectFile>()?.note(what);
     Ok(())

@@ -1,4 +1,5 @@
-//! The agent loop from outside: every failure of a tool or a model reaches the model or the caller, and nothing hangs.
+//! The agent loop, tested through the public API. Every failure of a tool or a model reaches the
+//! model or the caller, and no run hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,7 +114,7 @@ async fn instructions_that_a_stored_conversation_repeats_are_sent_once() {
     .into_iter()
     .collect();
     let result = Agent::new(model).instruct("Count.").run(kept).await.unwrap();
-    // A message of the caller's own stays.
+    // Other system messages of the caller are kept.
     assert_eq!(result.conversation().messages()[0].text(), "Never stop.");
 }
 
@@ -214,7 +215,7 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
     let began = tokio::time::Instant::now();
     let limits = Limits::default().max_parallel_tools(3);
     let result = Agent::new(model.clone()).tools([wait]).settings(limits).run("go").await.unwrap();
-    // 300 beside 100 + 200, and 100 + 100 beside them.
+    // Concurrent lanes: 300 ms, 100 + 200 ms, and 100 + 100 ms.
     assert_eq!(began.elapsed(), Duration::from_millis(300));
     assert_eq!(most.load(Ordering::SeqCst), 3);
     let paths: Vec<_> =
@@ -276,7 +277,8 @@ async fn an_answer_that_was_paused_is_continued() {
     let model = ScriptedModel::new([
         paused(),
         Turn::with(|request| {
-            // What was said so far is the end of what is sent, and nobody asks for more in between.
+            // A paused turn is continued: the request ends with the partial answer, without a new
+            // user message.
             assert_eq!(request.messages.len(), 2);
             assert_eq!(request.messages.last().unwrap().text(), "I am searching.");
             Turn::text("Found it.")
@@ -285,7 +287,7 @@ async fn an_answer_that_was_paused_is_continued() {
     let result = Agent::new(model.clone()).run("Find it.").await.unwrap();
     assert_eq!((result.output().as_str(), result.steps()), ("Found it.", 2));
     model.finish();
-    // A provider that only pauses is stopped.
+    // A provider that pauses every turn reaches the limit.
     let model = ScriptedModel::new([paused(), paused()]);
     let agent = Agent::new(model).settings(Limits::default().max_steps(2));
     assert!(matches!(agent.run("Find it.").await.unwrap_err(), Error::MaxStepsReached { steps: 2 }));
@@ -348,7 +350,7 @@ async fn bare_names_of_models_lead_to_a_provider_of_the_host() {
     for (name, expected) in [
         ("house-small", "house house-small"),
         ("house-lab-small", "lab house-lab-small"),
-        // It comes before the prefixes of known providers.
+        // A registered name takes precedence over the prefixes of known providers.
         ("gpt-house", "house gpt-house"),
         ("lab/house-small", "lab house-small"),
     ] {
@@ -405,12 +407,13 @@ async fn ten_thousand_runs_of_three_steps_at_once() {
     });
     let steps = futures_util::future::join_all(runs).await;
     assert!(steps.into_iter().all(|steps| steps.unwrap() == 3));
-    // They ran at once: all of them took no longer than one, and many were in their tool together.
+    // The runs were concurrent: together they took as long as one, and many of their tool calls
+    // overlapped.
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
     assert!(most.load(Ordering::SeqCst) > RUNS / 10, "{most:?}");
 }
 
-/// A turn that asks for so many calls of `add`.
+/// Builds a turn with this many calls of `add`.
 fn many(calls: usize) -> Turn {
     Turn::calls((0..calls).map(|at| ("add", json!({"a": at, "b": 1}))))
 }
@@ -437,7 +440,7 @@ async fn a_turn_has_a_limit_of_calls_and_the_model_sees_it() {
     }
 }
 
-/// Middleware that does nothing, so that the way with hooks is taken.
+/// Middleware without any effect. It selects the code path with hooks.
 struct Nothing;
 
 impl Middleware for Nothing {

@@ -29,7 +29,7 @@ struct Change {
 #[derive(Serialize)]
 struct Author {
     name: Arc<str>,
-    /// Not for everybody.
+    /// A private field.
     #[allow(dead_code)]
     email: &'static str,
 }
@@ -49,7 +49,7 @@ fn change() -> Change {
     }
 }
 
-/// A runtime whose agents have a script for a model.
+/// Builds a runtime whose agents use a scripted model.
 fn scripted(turns: impl IntoIterator<Item = Turn>) -> (Runtime, ScriptedModel) {
     let model = ScriptedModel::new(turns);
     (test_runtime().model(model.clone()).build(), model)
@@ -230,7 +230,8 @@ async fn values_of_the_application_come_from_the_runtime() {
          nothing then"
     );
     model.finish();
-    // The outline and the picture have the keys, and none that the text only mentions.
+    // The outline and the plan list the keys, but not the keys that occur only in the text of the
+    // input.
     let outline = with(test_runtime()).agent_outline("of_the_application").unwrap();
     assert_eq!(
         outline.reads.iter().map(|key| &**key).collect::<Vec<_>>(),
@@ -309,7 +310,7 @@ async fn the_agents_own_model_comes_before_that_of_all_and_that_before_the_attri
     assert_eq!(rest(&runtime.context(), change(), 1, Kind::BugFix).await.unwrap(), "all");
     own.finish();
     all.finish();
-    // With neither, the attribute's model is looked up, and only when it is called.
+    // Without either of them, the model named in the attribute is looked up at the first call.
     let runtime = test_runtime().model_provider("anthropic", |model, _| Err(format!("looked up {}", model.model())));
     let error = greet(&runtime.build().context(), "Ada".into()).await.unwrap_err();
     assert!(error.to_string().ends_with("looked up claude-sonnet-4-5"), "{error}");

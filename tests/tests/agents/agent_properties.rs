@@ -1,5 +1,6 @@
-//! Property tests of the agent loop: with random answers and cancellations the journal stays well-formed, every prefix
-//! of it is a conversation that a provider accepts, the limits hold, and equal runs have equal journals.
+//! Property tests of the agent loop. With random answers and cancellations the journal stays
+//! well-formed, every prefix of it is a conversation that a provider accepts, limits are enforced,
+//! and equal runs have equal journals.
 
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// One tool that does what its argument says.
+/// Builds a tool whose behavior is selected by its argument.
 fn tool(name: &'static str, policy: ToolPolicy) -> FnTool {
     let schema = json!({"type": "object", "properties": {"do": {"type": "string"}, "ms": {"type": "integer"}}});
     FnTool::dynamic(ToolDefinition::new(name, "Does it.", schema), |_, arguments: Value| async move {
@@ -130,7 +131,7 @@ fn turn(says: &Says) -> Turn {
     turn.after(Duration::from_millis(5))
 }
 
-/// Runs a case and gives its journal and how it ended.
+/// Runs a case. Returns its journal and its outcome.
 fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
     let script = case.script.clone();
     let model = ScriptedModel::from_fn(move |request: &ModelRequest| {
@@ -164,7 +165,7 @@ fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
     })
 }
 
-/// Each assistant message with calls is followed by their results, in the order of the calls.
+/// Checks that the results follow each assistant message with calls, in the order of the calls.
 fn results_in_order(conversation: &Conversation) -> Result<(), TestCaseError> {
     let messages = conversation.messages();
     for (at, message) in messages.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A tool's answer is content: JSON for programs, a text, files and links for the model; and what it shows meanwhile is
-//! live and not recorded.
+//! Tool outputs: JSON for programs, and text, files and links for the model. Progress that a tool
+//! reports is live and is not recorded.
 
 use std::sync::{Arc, Mutex};
 
@@ -124,7 +124,7 @@ async fn aloud(cx: &Context, to: u32) -> Result<u32> {
     Ok(node)
 }
 
-/// Notes the progress that it sees.
+/// Middleware that collects the progress it sees.
 #[derive(Clone)]
 struct Seen(Arc<Mutex<Vec<String>>>, bool);
 

@@ -1,4 +1,4 @@
-//! Budgets of tokens and of costs when agents of a run call their models at the same time.
+//! Token and cost budgets when agents of one run call their models concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use agentflow::{Error, RunHandle, Workflow, async_trait};
 use agentflow_testing::{HoldsTime, ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use futures_util::future::join_all;
 
-/// How many calls were made, and how many at the same time.
+/// Counters of model calls: all, running now, and the maximum at one time.
 #[derive(Default)]
 struct Calls {
     made: AtomicUsize,
@@ -27,7 +27,7 @@ struct Calls {
     most: AtomicUsize,
 }
 
-/// Counts calls from the inside of all other middleware to their end.
+/// Innermost middleware that counts calls.
 struct Counting(Arc<Calls>);
 
 #[async_trait]
@@ -58,7 +58,7 @@ impl Middleware for Counting {
     }
 }
 
-/// A model that takes a second and 40 tokens for each answer.
+/// Creates a model that takes one second and 40 tokens per answer.
 fn slow() -> ScriptedModel {
     let turn = || Turn::text("done").usage(Usage::new(30, 10)).after(Duration::from_secs(1));
     ScriptedModel::from_fn(move |_| turn()).named("p", "m")
@@ -72,7 +72,7 @@ fn agent(model: ScriptedModel, max_tokens: Option<u32>) -> Agent {
     }
 }
 
-/// A run in which so many agents begin at once; the result of each.
+/// Builds a workflow that starts this many agents at once and returns the result of each.
 fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -> Workflow<(String,), Vec<String>> {
     let make = Arc::new(make);
     Workflow::build("crowd", ["task"], |b, (task,)| {
@@ -104,15 +104,15 @@ fn count(outcome: &[String], text: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_calls_of_parallel_agents_stay_within_a_token_budget() {
-    // Nothing is known of the answers: while the budget is small one call follows the other, and none is refused that
-    // would have fitted.
+    // The size of an answer is unknown. Near the limit of the budget the calls are therefore
+    // serialized, so that no call is refused that would have fitted.
     let calls = Arc::new(Calls::default());
     let builder = test_runtime().with(token_budget(400)).with(Counting(Arc::clone(&calls)));
     let outcome = run(builder, &crowd(50, |_| agent(slow(), None))).await;
     assert_eq!((count(&outcome, "done"), count(&outcome, "Token budget of 400 exceeded.")), (10, 40));
     assert_eq!((calls.made.load(Ordering::SeqCst), calls.most.load(Ordering::SeqCst)), (10, 1));
 
-    // With a limit of its answer a call takes no more room than that: 40 tokens each.
+    // With `max_tokens` a call reserves only its maximum: 40 tokens each.
     let calls = Arc::new(Calls::default());
     let builder = test_runtime().with(token_budget(400)).with(Counting(Arc::clone(&calls)));
     let began = tokio::time::Instant::now();
@@ -121,7 +121,7 @@ async fn the_first_calls_of_parallel_agents_stay_within_a_token_budget() {
     assert_eq!(calls.most.load(Ordering::SeqCst), 10);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 
-    // A large budget holds nobody up.
+    // A large budget delays no call.
     let calls = Arc::new(Calls::default());
     let builder = test_runtime().with(token_budget(1_000_000)).with(Counting(Arc::clone(&calls)));
     let outcome = run(builder, &crowd(50, |_| agent(slow(), None))).await;
@@ -143,7 +143,8 @@ async fn the_first_calls_of_parallel_agents_stay_within_a_cost_budget() {
     }
 }
 
-/// A place is taken before other middleware waits, not when the model is asked.
+/// A call reserves its share of the budget before other middleware waits, not when the model is
+/// called.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_held_while_other_middleware_waits() {
     let builder = test_runtime().with(token_budget(100)).with(rate_limit(1, Duration::from_secs(60)));
@@ -153,7 +154,8 @@ async fn a_place_is_held_while_other_middleware_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_dropped_and_answered_calls_give_their_place_back() {
-    // The first call fails, is retried and fails for good; another one is dropped by its time limit.
+    // The first call fails, is retried and fails for good. The second one is dropped by its time
+    // limit.
     let make = |at: usize| match at {
         0 => agent(ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)), None),
         1 => agent(ScriptedModel::from_fn(|_| Turn::stall()), None)
@@ -191,12 +193,12 @@ async fn a_call_that_waits_for_its_place_can_be_cancelled() {
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
-    // The next run of the same budget finds nothing of it.
+    // The next run with the same budget finds no reservation left.
     let handle = runtime.start(crowd(1, |_| agent(slow(), None)), "go".to_owned()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), ["done"]);
 }
 
-/// Asks an agent of its own before each call of another one, inside of that call.
+/// Middleware that runs another agent inside of each model call.
 struct Judge;
 
 #[async_trait]
@@ -207,7 +209,7 @@ impl Middleware for Judge {
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         if step.agent() != "judge" {
-            // Until all agents that fit have begun.
+            // Waits until all agents that fit have started.
             tokio::time::sleep(Duration::from_millis(1)).await;
             agent(slow(), None).name("judge").run_in(step.context(), "May it? ".repeat(500)).await?;
         }
@@ -217,13 +219,15 @@ impl Middleware for Judge {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_inside_of_a_call_does_not_wait_for_those_that_wait_for_it() {
-    // Two agents fit at once, and a judge, who reads more, does not fit beside the other agent.
+    // Two agents fit into the budget at once. A judge reads more and does not fit next to the other
+    // agent.
     let builder = test_runtime().with(token_budget(8_500)).with(Judge);
     let outcome = tokio::time::timeout(Duration::from_secs(60), run(builder, &crowd(4, |_| agent(slow(), None)))).await;
     assert_eq!(outcome.expect("nobody waits for ever"), ["done"; 4]);
 }
 
-/// Retries and fallbacks outside of a budget pass it with each attempt, and each attempt has a place of its own.
+/// Retries and fallbacks outside of a budget pass through it with each attempt, and each attempt
+/// has its own reservation.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_has_a_place_of_its_own() {
     let failing = || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)).named("p", "other");
@@ -236,7 +240,7 @@ async fn every_attempt_has_a_place_of_its_own() {
     assert_eq!(retried, 3 * 2);
 }
 
-/// One run of an agent that spends 40 tokens: its answer, or the class of its error.
+/// Runs an agent that spends 40 tokens. Returns its answer or the kind of its error.
 async fn spends_40(runtime: &Runtime, request: RunRequest) -> String {
     let outcome =
         agent(ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(30, 10))), Some(5)).runtime(runtime);
@@ -256,7 +260,7 @@ async fn a_token_budget_counts_the_runs_of_a_session_a_caller_a_store_and_a_time
             let own = || RunRequest::new("go").session(Session::new("s")).caller("ada");
             let outcome =
                 [spends_40(&runtime, own()).await, spends_40(&runtime, own()).await, spends_40(&runtime, own()).await];
-            // The second run is at 80, where the budget of 100 still lets a call through.
+            // The second run ends at 80 tokens. The budget of 100 still allows the third call.
             assert_eq!(outcome, ["done", "done", "done"], "{scope:?}");
             assert_eq!(spends_40(&runtime, own()).await, "budget_exceeded", "{scope:?}");
             let other = spends_40(&runtime, RunRequest::new("go").session(Session::new("t")).caller("bob")).await;
@@ -266,7 +270,7 @@ async fn a_token_budget_counts_the_runs_of_a_session_a_caller_a_store_and_a_time
         }
     }
 
-    // Each run is counted by itself where there is nothing else to count.
+    // Without a session or a caller, each run has its own budget.
     let runtime = test_runtime().with(token_budget(40).scope(Scope::Session).failing()).build();
     assert_eq!(spends_40(&runtime, "go".into()).await, "done");
     assert_eq!(spends_40(&runtime, "go".into()).await, "done");

@@ -1,4 +1,4 @@
-//! Cancelling a run stops everything in it at once, and the journal has exactly one `run.cancelled`.
+//! Cancelling a run stops all of its work at once, and the journal has exactly one `run.cancelled`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use agentflow_testing::within;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 
-/// Counts what is alive: a value of it lives as long as a connection or a tool would.
+/// A counter of live values. A value lives as long as a connection or a tool call.
 #[derive(Clone, Default)]
 struct Alive(Arc<AtomicUsize>);
 
@@ -37,7 +37,7 @@ impl Drop for Guard {
     }
 }
 
-/// A model that asks for the tool `slow` twice in its first turn and then talks for ever.
+/// A model that calls the tool `slow` twice in its first turn and then streams forever.
 struct Slow {
     info: ModelInfo,
     connections: Alive,
@@ -80,7 +80,7 @@ fn agent(connections: &Alive, tools: &Alive) -> Agent {
     Agent::new(model).tools([slow])
 }
 
-/// What every cancelled run must look like afterwards.
+/// Checks the journal of a cancelled run.
 fn check_cancelled(events: &[Event]) {
     let names: Vec<_> = events.iter().map(Event::name).collect();
     assert_eq!(names.first(), Some(&"run.started"));
@@ -104,7 +104,7 @@ fn check_cancelled(events: &[Event]) {
     assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>());
 }
 
-/// Cancels after so many milliseconds and returns the journal.
+/// Cancels a run after this many milliseconds and returns its journal.
 async fn cancelled_after(millis: u64) -> Vec<Event> {
     let (connections, tools) = (Alive::default(), Alive::default());
     let run = agent(&connections, &tools).start("go").unwrap();
@@ -118,7 +118,7 @@ async fn cancelled_after(millis: u64) -> Vec<Event> {
     assert_eq!((connections.count(), tools.count()), (0, 0), "something outlived the run");
     let events = run.recorded();
     check_cancelled(&events);
-    // Those who listened saw the same, and the stream ended.
+    // Subscribers received the same events, and their stream ended.
     let seen: Vec<_> = live.collect().await;
     let seen: Vec<_> = seen.into_iter().filter(Event::is_recorded).collect();
     assert_eq!(seen, events);

@@ -1,4 +1,4 @@
-//! Events as they are stored and shown: names, numbers, JSON, sinks.
+//! Events as they are stored and displayed: names, numbers, JSON, sinks.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ fn double() -> FnTool {
     FnTool::new("double", "Doubles.", |_: Context, args: Args| async move { Ok::<_, String>(2 * args.n) })
 }
 
-/// Compares with a file of `tests/golden`; `BLESS=1` writes it anew.
+/// Compares text with a file of `tests/golden`. `BLESS=1` rewrites the file.
 pub(crate) fn golden(name: &str, text: &str) {
     let path = format!("{}/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("BLESS").is_some() {
@@ -57,7 +57,8 @@ pub(crate) fn golden(name: &str, text: &str) {
     assert_eq!(text, expected, "{name} differs; a stored format changed: raise its version or put it back");
 }
 
-/// The stored form of the journal. If this fails, a journal that is on somebody's disk may no longer be read.
+/// Checks the stored form of the journal. If this test fails, existing journals on disk may have
+/// become unreadable.
 #[tokio::test(start_paused = true)]
 async fn the_stored_form_is_the_golden_one() {
     let written = Buffer::default();
@@ -85,7 +86,7 @@ async fn the_stored_form_is_the_golden_one() {
     assert_eq!(Conversation::from_events(&of_first), *result.conversation());
 }
 
-/// A journal from before instructions were kept apart.
+/// A journal from a version that recorded instructions as part of the input.
 const OLD: &str = include_str!("../../golden/events-instructions-in-input.jsonl");
 
 fn of_run(text: &str, run: &str) -> Vec<Event> {
@@ -99,7 +100,7 @@ async fn an_old_journal_with_the_instructions_in_its_input_is_resumed() {
     let conversation = Conversation::from_events(&events);
     assert_eq!(conversation.messages()[0].text(), "Count.");
     assert!(conversation.open_calls().is_empty());
-    // All but the last turn.
+    // Cuts the journal before the last turn.
     let cut = events.iter().position(|event| event.path.to_string() == "model#2").unwrap();
     let (store, run) = (MemoryStore::new(), events[0].run_id.clone());
     store.create(&run, events[..cut].to_vec()).await.unwrap();
@@ -201,7 +202,8 @@ async fn a_failure_is_recorded_with_its_class() {
     assert_eq!(last["payload"]["error"]["retryable"], true);
 }
 
-/// What a model says may be on its way to an operator's terminal, as a line or as JSON in a file.
+/// Model output may reach an operator's terminal, as a line or as JSON in a file, so control
+/// characters are escaped.
 #[tokio::test(start_paused = true)]
 async fn no_line_of_an_event_draws() {
     let hostile = "a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b";

@@ -38,7 +38,7 @@ fn noted(notes: &Notes) -> Vec<String> {
     std::mem::take(&mut notes.lock().unwrap())
 }
 
-/// Notes every hook, and answers at one of them.
+/// Records every hook, and answers at a chosen one.
 #[derive(Clone)]
 struct Spy {
     name: &'static str,
@@ -217,7 +217,7 @@ async fn an_error_hook_may_give_a_replacement() {
         heard,
         ["a.before_model", "b.before_model", "c.before_model", "c.on_model_error", "b.on_model_error", "a.after_model"]
     );
-    // The failure is recorded, and who answered.
+    // The failure is recorded together with the middleware that answered.
     assert_trace(
         events_of(&result),
         r#"
@@ -318,7 +318,8 @@ async fn a_run_may_be_cancelled_inside_of_a_hook() {
     check_events(&handle.recorded()).unwrap();
 }
 
-/// A model that asks for a tool so often and then answers; every call costs 10 + 5 tokens. Counts its calls.
+/// Creates a model that calls a tool in this many turns and then answers. Every call costs 10 + 5
+/// tokens. It counts its calls.
 fn talker(turns: usize, calls: &Arc<AtomicU32>) -> ScriptedModel {
     let calls = Arc::clone(calls);
     ScriptedModel::from_fn(move |request| {
@@ -339,14 +340,15 @@ async fn store_with(events: &[Event]) -> MemoryStore {
     store
 }
 
-/// How many model calls the events say were made.
+/// Returns the number of model calls in the events, without those that middleware answered.
 fn calls_in(events: &[Event]) -> usize {
     let answered = |event: &&Event| matches!(&event.kind, EventKind::ModelCompleted(r) if r.answered_by.is_some());
     let started = events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
     started - events.iter().filter(answered).count()
 }
 
-/// Runs to the end, then from every prefix of the journal, and checks that no run made more calls than allowed.
+/// Runs to the end, then resumes from every prefix of the journal, and checks that no run makes
+/// more calls than allowed.
 async fn holds_over_a_crash(
     make: impl Fn(&Runtime, &Arc<AtomicU32>) -> Agent,
     builder: impl Fn() -> agentflow::runtime::RuntimeBuilder,
@@ -372,8 +374,9 @@ async fn holds_over_a_crash(
         assert_eq!(outcome(handle.result().await), expected, "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
-        // A call that was interrupted is retried; all others are made once. It may have reached the model, so it counts
-        // where calls are counted, and what it cost is not known where tokens are.
+        // An interrupted call is retried, and every other call is made once. The interrupted call
+        // may have reached the model, so call limits count it. Token limits cannot: its usage is
+        // unknown.
         let finished = events[..cut].iter().filter(|event| match &event.kind {
             EventKind::ModelCompleted(response) => response.answered_by.is_none(),
             _ => false,
@@ -389,7 +392,7 @@ async fn a_token_budget_stops_before_the_call_that_would_exceed_it_also_after_a_
     let make = |runtime: &Runtime, calls: &Arc<AtomicU32>| {
         Agent::new(talker(9, calls)).tools(tools![look_up]).runtime(runtime)
     };
-    // Two calls cost 30; the third would read 15 more at least.
+    // Two calls cost 30. The third would read at least 15 more.
     for scope in [Scope::Run, Scope::Invocation] {
         let builder = move || test_runtime().with(token_budget(44).scope(scope));
         holds_over_a_crash(make, builder, 2, Ok("Token budget of 44 exceeded.")).await;
@@ -425,7 +428,7 @@ async fn a_limit_of_calls_holds_also_after_a_crash() {
     .await;
 }
 
-/// A workflow of three agents in a row, each of which makes two calls.
+/// Builds a workflow of three agents in a row that make two calls each.
 fn three_agents(calls: &Arc<AtomicU32>) -> Workflow<(String,), String> {
     let calls = Arc::clone(calls);
     Workflow::build("three", ["task"], |b, (task,)| {
@@ -464,7 +467,7 @@ async fn all_agents_of_a_run_count_together() {
     let (result, calls, events) = run(test_runtime(), None).await;
     assert_eq!((result, calls), (Ok("done".to_owned()), 6));
 
-    // The run's limit of calls, without any middleware.
+    // The call limit of the runtime needs no middleware.
     let limited = || test_runtime().max_llm_calls(5);
     assert_eq!(run(limited(), None).await.0, Err("llm_call_limit".to_owned()));
     let budget = || test_runtime().with(token_budget(60).failing());
@@ -476,7 +479,7 @@ async fn all_agents_of_a_run_count_together() {
         let (result, calls, _) = run(budget(), Some(cut)).await;
         assert_eq!((result, calls), (Err("budget_exceeded".to_owned()), 4), "cut after {cut}");
     }
-    // One agent alone has 30.
+    // A single agent spends 30.
     let invocation = test_runtime().with(token_budget(40).scope(Scope::Invocation).failing());
     assert_eq!(run(invocation, None).await.0, Ok("done".to_owned()));
 }
@@ -555,7 +558,7 @@ async fn a_cache_answers_until_its_time_is_over_and_costs_nothing() {
     }
     let calls = Arc::default();
     let kept = Kept::default();
-    // Two programs that share a store, one after the other.
+    // Two programs in a row that share a store.
     let agent = || {
         let runtime = test_runtime().with(cache().ttl(Duration::from_secs(60)).store(kept.clone())).build();
         Agent::new(talker(1, &calls)).tools(tools![look_up]).runtime(&runtime)
@@ -568,7 +571,7 @@ async fn a_cache_answers_until_its_time_is_over_and_costs_nothing() {
     agent().run("go elsewhere").await.unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 4);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    // The clock of a test's runtime begins with it.
+    // The clock of a test's runtime starts when the runtime is built.
     let runtime = test_runtime().build();
     tokio::time::sleep(Duration::from_secs(61)).await;
     let old = Agent::new(talker(1, &calls)).tools(tools![look_up]).runtime(&runtime);
@@ -584,7 +587,7 @@ async fn a_retry_waits_as_the_provider_asks_and_is_recorded() {
     let runtime = test_runtime().with(retry(2).base(Duration::from_secs(10))).build();
     let result = Agent::new(ScriptedModel::new(turns)).runtime(&runtime).run("go").await.unwrap();
     let waited = began.elapsed();
-    // 7 s as asked, and 15 to 20 s after the second failure.
+    // 7 s as requested by the provider, then 15 to 20 s after the second failure.
     assert!((Duration::from_secs(22)..=Duration::from_secs(27)).contains(&waited), "{waited:?}");
     let events = events_of(&result);
     assert_eq!(events.iter().filter(|event| event.name() == "model.retrying").count(), 2);
@@ -644,14 +647,14 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
         events.iter().filter_map(name).collect()
     };
     assert_eq!(asked(&events), ["a", "a", "b", "b", "c"]);
-    // Cut after the second attempt of `b` began.
+    // Cut after the second attempt of `b` started.
     let cut = events.iter().enumerate().filter(|(_, event)| event.name() == "model.started").nth(3).unwrap().0 + 1;
     let runtime = runtime(store_with(&events[..cut]).await);
     let handle = agent(fails("a", 0), fails("b", 1)).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     assert_eq!(asked(&handle.recorded()), ["a", "a", "b", "b", "b", "c"]);
 
-    // A request that is wrong is wrong everywhere.
+    // An invalid request would fail at every model, so the fallback is not tried.
     let wrong = ScriptedModel::new([Turn::fails(ModelErrorKind::BadRequest)]);
     let error =
         Agent::new(wrong).with(fallback_models([ScriptedModel::new([]).named("c", "m")])).run("go").await.unwrap_err();
@@ -704,13 +707,13 @@ async fn a_circuit_opens_lets_one_through_and_closes() {
     assert_eq!(run().await, "overloaded");
     assert_eq!(model.calls(), 2);
     tokio::time::sleep(Duration::from_secs(31)).await;
-    // The one that is let through fails: another rest.
+    // The trial call fails, so the breaker opens again.
     assert_eq!([run().await, run().await], ["server", "overloaded"]);
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!([run().await, run().await], ["one", "two"]);
     model.finish();
 
-    // A fallback outside of it takes over without asking the first model.
+    // A fallback outside of the breaker answers without a call to the first model.
     let first = ScriptedModel::new([Turn::fails(ModelErrorKind::Server)]).named("a", "m");
     let second = ScriptedModel::new([Turn::text("x"), Turn::text("y")]).named("b", "m");
     let agent =
@@ -765,7 +768,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
         }
         assert!(text.contains("Mail [redacted] about [redacted]"));
     }
-    // Cut anywhere, it continues; the model then sees what the journal has.
+    // The run resumes from every prefix, and the model then sees the recorded messages.
     for cut in 1..stored.len() {
         let store = store_with(&stored[..cut]).await;
         let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
@@ -818,7 +821,7 @@ async fn a_workflow_is_a_run_with_hooks_around_it() {
     check_events(&handle.recorded()).unwrap();
 }
 
-/// What is left out of a snapshot is still counted.
+/// Usage of events that a snapshot replaced is still counted.
 #[tokio::test]
 async fn what_was_spent_survives_a_snapshot() {
     let calls = Arc::new(AtomicU32::new(0));
@@ -861,7 +864,7 @@ async fn what_was_spent_survives_a_snapshot() {
         .unwrap();
     assert!(left < told as usize, "{left} of {told} calls are in the snapshot");
 
-    // Resumed from the snapshot before the last agent began.
+    // Resumes from the snapshot taken before the last agent started.
     let events = store.read(&run, 0, 10_000).await.unwrap();
     let begins = |event: &Event| event.name() == "workflow.node.started" && event.path.to_string() == "last";
     let cut = events.iter().position(begins).unwrap();
@@ -905,7 +908,7 @@ async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
     assert!(!events.contains("swordfish") && !events.contains(&CARD.to_string()), "{events}");
 }
 
-/// Sees and changes the instructions of an agent.
+/// Middleware that records and replaces the instructions of an agent.
 struct Instructs(Option<&'static str>);
 
 #[async_trait]

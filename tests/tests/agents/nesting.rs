@@ -1,4 +1,5 @@
-//! Agents and workflows that call themselves end with an error and not with a stack overflow, in every combination.
+//! Recursive agents and workflows end with an error instead of a stack overflow, in every
+//! combination.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 /// The default limit.
 const DEPTH: u32 = 16;
 
-/// A model that calls the first tool it is offered, for ever, and counts how often it was asked.
+/// A model that always calls the first tool it is offered, and counts its calls.
 #[derive(Clone)]
 struct Caller {
     info: Arc<ModelInfo>,
@@ -66,7 +67,7 @@ impl Seen {
     }
 }
 
-/// Middleware that does nothing, so that the way with hooks is taken.
+/// Middleware without any effect. It selects the code path with hooks.
 struct Nothing;
 
 impl Middleware for Nothing {
@@ -79,8 +80,8 @@ fn runtime(model: &Caller) -> RuntimeBuilder {
     test_runtime().model(model.clone())
 }
 
-/// On a worker thread of tokio, whose stack is of the usual 2 MiB; deeper than the stack allows, the test's process
-/// dies.
+/// Runs on a worker thread of tokio with its default stack of 2 MiB. A stack overflow would kill
+/// the test process.
 fn on_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> T {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     tokio.block_on(tokio.spawn(body)).unwrap()
@@ -112,7 +113,7 @@ fn an_agent_that_is_its_own_tool() {
         "agents and workflows are nested 16 deep, which is the limit; see whether one calls itself without an end, or \
          raise the limit with `Runtime::builder().max_nesting(..)`"
     );
-    // Each was asked once: no level tries again what no level can do.
+    // Each level made one model call: a failure at the depth limit is not retried.
     assert_eq!(model.asked(), DEPTH);
     assert_eq!(seen.count(|kind| matches!(kind, EventKind::AgentStarted(_) | EventKind::RunStarted(_))), 16);
     assert_eq!(seen.count(|kind| matches!(kind, EventKind::ToolFailed { .. })), 16);
@@ -128,7 +129,7 @@ fn an_agent_that_is_its_own_tool_with_middleware() {
     assert_eq!(model.asked(), DEPTH);
 }
 
-/// An agent by hand whose tool runs it again, with `run` or in the tool's context.
+/// Builds an agent whose tool runs the agent again, with `run` or in the tool's context.
 fn by_hand(model: &Caller, call: fn(Context, Agent) -> Answering) -> Agent {
     let this: Arc<Mutex<Option<Agent>>> = Arc::default();
     let again = Arc::clone(&this);
@@ -159,7 +160,8 @@ fn what_a_tool_hands_to_another_task() {
         let answer = tokio::spawn(async move { Ok(agent.run_in(&cx, "again").await?.into_output()) });
         Box::pin(async move { answer.await.unwrap() })
     });
-    // The tool's task is not polled by the agent around it, so each level asks until too many of its calls have failed.
+    // The tool's task is not polled by the calling agent, so each level calls the model until it
+    // reaches its limit of tool failures.
     let error =
         on_worker(
             async move { agent.settings(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err() },
@@ -205,7 +207,7 @@ fn a_workflow_that_calls_itself() {
     check_events(&seen.0.lock().unwrap()).unwrap();
 }
 
-/// Each is a run of its own.
+/// Starts each level as a separate run.
 #[workflow]
 async fn down_alone(from: u64) -> Result<u64> {
     let below = down_alone(from.wrapping_sub(1)).await?;
@@ -304,7 +306,7 @@ async fn ask_twice(cx: &Context) -> Result<String> {
     Ok(colleague.run_in(cx, "Second?").await?.to_string())
 }
 
-/// Asks an agent of its own before each agent.
+/// Middleware that runs another agent before each agent.
 struct Prepares;
 
 #[agentflow::async_trait]

@@ -1,4 +1,5 @@
-//! Callbacks and state that a request has for its run; answers of hooks that replace an agent's error.
+//! Hooks and state that a request sets for its run, and hooks that replace an agent's error by an
+//! answer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -57,10 +58,10 @@ async fn only_what_the_hook_answers_is_replaced_and_outer_layers_see_it() {
     let noted = Arc::clone(&seen);
     let looping = || ScriptedModel::from_fn(|_| Turn::call("tenant_of_run", json!({})));
     let limits = || Limits::default().max_steps(2);
-    // A limit is not what this hook answers.
+    // The hook does not handle a limit.
     let agent = sorry(Agent::new(looping())).tools(tools![tenant_of_run]).settings(limits());
     assert!(matches!(agent.run("Go.").await.unwrap_err(), Error::MaxStepsReached { steps: 2 }));
-    // The outer layer sees the inner one's answer; its own hook is not asked.
+    // The outer layer sees the answer of the inner layer, so its own error hook is not called.
     let hooks = Hooks::new()
         .after_agent(move |_, completed| {
             noted.lock().unwrap().push(completed.message.text().into_owned());
@@ -107,7 +108,7 @@ async fn with_fallback(cx: &Context) -> Result<String> {
     Ok(answer)
 }
 
-/// Replaces the error of each agent by an answer.
+/// Middleware that replaces the error of each agent by an answer.
 struct Answers;
 
 #[agentflow::async_trait]
@@ -170,13 +171,13 @@ async fn a_run_begins_with_the_state_of_its_request() {
         tenant.iter().fold(request, |request, tenant| request.state(&TENANT, &(*tenant).to_owned()))
     };
     agent.run(request(Some("acme"))).await.unwrap();
-    // The next run of the session has it, and may begin with another value.
+    // The next run of the session has the value, and a request can set another one.
     agent.run(request(None)).await.unwrap();
     let run = agent.start(request(Some("beta"))).unwrap();
     run.result().await.unwrap();
     let state = runtime.run_state(run.run_id()).await.unwrap();
     assert_eq!(state.get(&TENANT).unwrap().as_deref(), Some("beta"));
-    // A workflow's run, too, also without a store.
+    // Also for a run of a workflow, with and without a store.
     let started = runtime.start(of_tenant::workflow(), ()).state(&TENANT, &"acme".to_owned()).await.unwrap();
     assert_eq!(started.result().await.unwrap(), "acme");
     let in_memory = test_runtime().build();

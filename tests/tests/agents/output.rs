@@ -1,4 +1,5 @@
-//! Typed answers: requested by schema or by a tool, checked, and requested again when they do not fit.
+//! Typed answers: requested by schema or by a tool, validated, and requested again if they are
+//! invalid.
 
 use agentflow::agent::Limits;
 use agentflow::message::{Conversation, ToolStatus};
@@ -21,7 +22,7 @@ fn count() -> FnTool {
     FnTool::new("count", "Counts.", |_: Context, (): ()| async { Ok::<_, String>(3) })
 }
 
-/// A model whose provider takes no schema.
+/// A model whose provider does not accept schemas.
 struct ByTool(ScriptedModel);
 
 impl Model for ByTool {
@@ -128,7 +129,7 @@ async fn by_a_tool_where_the_provider_takes_none() {
         run.completed ""
         "#,
     );
-    // The conversation can be continued with: every call has its result.
+    // The conversation can be continued because every call has its result.
     assert!(result.conversation().open_calls().is_empty());
     assert_eq!(Conversation::from_events(&result.events()), *result.conversation());
     script.finish();

@@ -1,10 +1,10 @@
-//! The prelude beside other names: a program's own macros, and what a glob of another crate brings. That this file compiles
-//! without a warning is most of the test.
+//! Name conflicts with the prelude: a program's own macros, and a glob import of another crate. The
+//! main assertion is that this file compiles without warnings.
 
 #![deny(warnings)]
 
 mod others {
-    //! Another library, whose macros have the names of forms.
+    //! A library whose macros have the same names as the forms.
     macro_rules! timeout {
         () => {
             "timeout"

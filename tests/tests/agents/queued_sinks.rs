@@ -1,5 +1,5 @@
-//! Sinks that are slow, that wait, that read the run whose events they take, and that panic: a run continues, and what a sink
-//! did not see is counted.
+//! Sinks that are slow, that block, that read the run they observe, and that panic. The run
+//! continues, and lost events are counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -11,7 +11,7 @@ use agentflow::{Agent, Event, RunId, Runtime};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::FutureExt;
 
-/// What a sink has seen.
+/// A sink that records the numbers of the events it received.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<u64>>>);
 
@@ -25,7 +25,7 @@ impl Seen {
     }
 }
 
-/// Holds a sink back until it is opened.
+/// A barrier that blocks a sink until it is opened.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -40,7 +40,7 @@ impl Gate {
     }
 }
 
-/// Answers after so many turns without an answer.
+/// Builds an agent that answers after this many turns with tool calls.
 fn agent(turns: usize) -> Agent {
     let model = ScriptedModel::from_fn(move |request| match request.messages.len() {
         len if len < 2 * turns => Turn::call("no_such_tool", serde_json::json!({})),
@@ -58,7 +58,7 @@ fn slow(gate: &Gate, seen: &Seen, capacity: usize) -> QueuedSink {
     QueuedSink::new(sink, capacity)
 }
 
-/// The numbers of all events of a run of so many events.
+/// Returns the numbers of all events of a run with this many events.
 fn all(events: u64) -> Vec<u64> {
     (1..=events).collect()
 }
@@ -69,7 +69,7 @@ async fn a_run_waits_for_a_sink_that_must_lose_nothing() {
     let sink = slow(&gate, &seen, 2);
     let runtime = Runtime::builder().sink(sink.clone()).build();
     let handle = agent(2).runtime(&runtime).start("go").unwrap();
-    // It stands at the full queue: one event is with the sink and two wait.
+    // The run is blocked by the full queue: the sink processes one event and two wait.
     within("the events to be queued", async {
         while sink.waiting() < 3 {
             tokio::task::yield_now().await;
@@ -93,18 +93,19 @@ async fn a_sink_that_may_lose_events_holds_nothing_up_and_counts_them() {
     let handle = agent(2).runtime(&runtime).start("go").unwrap();
     handle.result().await.unwrap();
     let events = handle.recorded().len() as u64;
-    // Two wait, or three when the thread has taken one.
+    // Two events wait, or three if the thread has taken one.
     assert!((events - 3..=events - 2).contains(&sink.lost()), "{} of {events}", sink.lost());
     gate.open();
     assert!(sink.flush_within(Duration::from_secs(60)).await);
     let seen = seen.all();
     assert_eq!(seen.len() as u64 + sink.lost(), events);
-    // The thread may take the first one at any time; what is recorded then has its place.
+    // The thread takes the first event at an unknown time, and then the queue has room for a later
+    // one.
     assert_eq!(seen[..2], all(2), "the first ones, in order");
     assert!(seen.is_sorted(), "{seen:?}");
 }
 
-/// Reads the run of each event while it takes the event.
+/// A sink that reads the run of each event it receives.
 struct Reads {
     runtime: Arc<OnceLock<Runtime>>,
     read: Arc<AtomicUsize>,
@@ -115,7 +116,7 @@ impl Reads {
         let runtime = self.runtime.get().unwrap();
         let report = runtime.inspect(run).await.unwrap();
         let journal = runtime.journal(run).await.unwrap();
-        // On a thread of its own, it reads while the run continues.
+        // The sink has its own thread, so the run continues meanwhile.
         assert!(report.run.events <= journal.len() as u64);
         let handle = runtime.attach(run).await.unwrap();
         assert_eq!(handle.run_id(), run);
@@ -125,7 +126,7 @@ impl Reads {
 
 impl EventSink for Reads {
     fn emit(&self, event: &Event) {
-        // A store in memory never waits, so this is done at once, on the run's own thread.
+        // The in-memory store never waits, so this completes at once, on the run's own thread.
         self.read(&event.run_id).now_or_never().expect("nothing holds a lock that this needs");
     }
 }
@@ -167,7 +168,7 @@ async fn a_sink_may_read_the_run_that_it_is_told_about_and_may_panic() {
     assert_eq!(last.all(), all(events as u64));
 }
 
-/// Never takes an event.
+/// A sink that never accepts an event.
 struct Stuck;
 
 #[agentflow::async_trait]
@@ -193,7 +194,7 @@ async fn a_full_queue_that_nobody_empties_holds_a_drain_up_to_its_deadline_only(
     let stuck = QueuedSink::of_async(Stuck, 1);
     let runtime = Runtime::builder().store(MemoryStore::new()).sink(stuck.clone()).build();
     let handle = agent(2).runtime(&runtime).start("go").unwrap();
-    // It stands at the full queue: one event is with the sink and one waits.
+    // The run is blocked by the full queue: the sink processes one event and one waits.
     within("the events to be queued", async {
         while stuck.waiting() < 2 {
             tokio::task::yield_now().await;

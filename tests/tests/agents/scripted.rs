@@ -1,4 +1,4 @@
-//! The scripted model with real agents: what fails a test, and with which message.
+//! The scripted model with real agents: mismatches that fail a test, and their messages.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use agentflow_testing::{
 };
 use futures_util::StreamExt;
 
-/// Adds `a` and `b`; fails with a sentence when one is missing.
+/// Creates a tool that adds `a` and `b`. It fails with a message if one is missing.
 fn add() -> FnTool {
     let integer = json!({"type": "integer"});
     let schema = json!({"type": "object", "properties": {"a": integer, "b": integer}, "required": ["a", "b"]});
@@ -28,7 +28,7 @@ fn add() -> FnTool {
     })
 }
 
-/// Waits for `ms` milliseconds and gives them back.
+/// Creates a tool that waits for `ms` milliseconds and returns them.
 fn wait() -> FnTool {
     let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
     FnTool::dynamic(ToolDefinition::new("wait", "Wait.", schema), |_, arguments: Value| async move {
@@ -42,7 +42,7 @@ fn agent(model: &ScriptedModel) -> Agent {
     Agent::new(model.clone()).tools([add(), wait()]).runtime(&test_runtime().build())
 }
 
-/// The text with which something panics.
+/// Returns the panic message of `body`.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it should have panicked");
     match panic.downcast::<String>() {
@@ -242,7 +242,7 @@ fn look_into_pantry(pantry: Inject<Pantry>) -> String {
     size_of_val(&*pantry).to_string()
 }
 
-/// The panic of a test that returns the error of its run with `?`.
+/// Returns the panic message of a test that returns the error of its run with `?`.
 async fn panic_after_error<T, R: Future<Output = agentflow::Result<T>>>(
     test: impl FnOnce(ScriptedModel) -> R,
 ) -> String {
@@ -266,11 +266,11 @@ async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
         let left = text.find("turn 1 was never asked for: text \"It is empty.\"").expect("the turn that is left");
         assert!(error < left, "{text}");
     }
-    // The error of a model call that the script itself has failed is among its problems.
+    // An error that the script itself caused is listed among its problems.
     let model = ScriptedModel::new([Turn::text("one").expect_last("another"), Turn::text("two")]);
     assert!(agent(&model).run("Go on.").await.is_err());
     assert!(panic_of(|| drop(model)).starts_with("the model was not called as scripted"));
-    // An error before a later run of the thread does not belong to the script.
+    // An error before a later successful run of the thread does not belong to the script.
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]);
     assert!(lacking(model.clone()).run("hi").await.is_err());
     agent(&model).run("hi").await.unwrap();
@@ -428,7 +428,8 @@ async fn requests_are_kept_on_demand() {
 
 #[tokio::test]
 async fn no_request_is_kept_without_demand() {
-    // Five messages in a list that has room for eight: pushing moves it only when somebody else holds it too.
+    // Five messages in a list with a capacity of eight: a push reallocates only if the list is
+    // shared.
     let mut messages = Conversation::new();
     (0..5).for_each(|_| messages.push(Message::user("Go on.")));
     let list = messages.messages().as_ptr();

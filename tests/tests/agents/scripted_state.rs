@@ -1,4 +1,5 @@
-//! Scripted answers that set state and send events: what tools, steps, sessions and listeners see of them, also after a crash.
+//! Scripted answers that set state and send events, as seen by tools, steps, sessions and
+//! subscribers, also after a crash.
 
 use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
@@ -32,12 +33,12 @@ async fn rounds_in_step(cx: &Context, said: String) -> Result<String> {
 #[workflow]
 async fn classified(cx: &Context) -> Result<String> {
     let said = scripted_classifier(cx).await?;
-    // It reads the answer, so it sees the state of the agent.
+    // The step reads the answer, so it also sees the state that the agent set.
     let seen = rounds_in_step(cx, said).await?;
     Ok(seen)
 }
 
-/// Two turns: a call of the tool, and an answer with what the tool said. Each sets state.
+/// Scripts two turns that set state: a call of the tool, and an answer with its result.
 fn script() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let told = request.messages.messages().iter().find_map(|message| message.results().next());
@@ -62,7 +63,7 @@ async fn state_of_an_answer_is_seen_by_its_tools_and_by_what_follows() {
     assert_eq!((state.get(&INTENT).unwrap().as_deref(), state.get(&ROUNDS).unwrap()), (Some("refund"), Some(2)));
     let changed = AgentEvents::of(&run.recorded()).into_iter().find(|event| !event.state_delta.is_empty()).unwrap();
     assert_eq!(changed.state_delta["intent"], "refund");
-    // The next run of the session begins with it.
+    // The next run of the session starts with this state.
     let model = ScriptedModel::new([
         Turn::call("intent_of_run", json!({})),
         Turn::text("Yes.").expect_result("intent_of_run", json!("refund")),

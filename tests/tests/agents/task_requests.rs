@@ -1,4 +1,5 @@
-//! Tasks as other programs ask for them: which run each is, and what is refused, as one golden file; hostile texts.
+//! Task requests of other programs: the run that each one starts, or its refusal, as one golden
+//! file. Includes hostile texts.
 
 use std::fmt::Write;
 
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 #[agent]
 async fn task_helper() -> Result<String>;
 
-/// A task with these fields beside those that each has.
+/// Builds a task from these fields and defaults for the others.
 fn task(fields: Value) -> Value {
     let mut task = json!({"task_id": "t1", "task_type": "chat", "description": "Hello.", "agent_id": "task_helper"});
     for (key, value) in fields.as_object().unwrap() {
@@ -28,7 +29,7 @@ fn task(fields: Value) -> Value {
     task
 }
 
-/// An agent's description with these fields beside those that each has.
+/// Builds an agent configuration from these fields and defaults for the others.
 fn config(fields: Value) -> Value {
     let mut config = json!({
         "agent_id": "writer", "agent_type": "chat", "framework_type": "native", "name": "The writer",
@@ -46,7 +47,7 @@ fn tasks() -> Vec<Value> {
         {"role": "assistant", "content": [{"text": "Hello, "}, {"text": "Ada."}], "author": "helper"},
     ]);
     let asked = json!([{"role": "user", "content": "Hello?"}]);
-    // As a serializer writes one that says nothing.
+    // As a serializer writes a request with default values only.
     let defaults = json!({
         "session_context": null, "execution_context": null, "available_tools": [], "available_knowledge": [],
         "metadata": {}, "messages": [],
@@ -79,7 +80,7 @@ fn tasks() -> Vec<Value> {
             "max_retries": 5, "parallel_execution": true, "framework_settings": {"max_steps": 4, "max_llm_calls": 9},
             "enable_tracing": false, "enable_metrics": false, "log_level": "DEBUG",
         }})),
-        // What is refused.
+        // Requests that are refused.
         one(json!({"metadata": {"task_type": "other"}})),
         one(json!({"agent_id": null})),
         task(twice),
@@ -118,7 +119,7 @@ fn tasks() -> Vec<Value> {
     ]
 }
 
-/// The run of a task, as its journal says, or why it has no run.
+/// Returns the run of a task as its journal shows it, or the reason why it has none.
 async fn run_of(task: &Value) -> Value {
     let model = ScriptedModel::from_fn(|_| Turn::text("Yes."));
     let of_provider = model.clone();
@@ -231,7 +232,7 @@ fn no_text_is_more_than_a_task() {
         },
     );
     proptest!(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() }, |(text in changed)| {
-        // It is refused with a sentence, or is a task that is written as it was read.
+        // A text is either refused with a message, or it is a task that round-trips.
         if let Ok(task) = TaskRequest::from_json(&text) {
             let written = serde_json::to_string(&task).unwrap();
             prop_assert_eq!(&TaskRequest::from_json(&written).unwrap(), &task);
@@ -251,7 +252,7 @@ async fn a_task_is_processed_to_its_result_and_a_refused_one_has_a_result_too() 
     let first = process(json!({}), "ada").await;
     assert_eq!((first.status, &*first.messages.last().unwrap().content), (TaskStatus::Success, "Yes."));
     let session = first.session_id.clone().unwrap();
-    // Sent again it is the same run; another caller learns nothing of it.
+    // Sending the task again returns the same run. Another caller gets no information about it.
     assert_eq!(process(json!({}), "ada").await, first);
     let of_another = process(json!({}), "eve").await;
     assert_eq!((of_another.status, of_another.messages.len()), (TaskStatus::Error, 0), "{of_another:?}");

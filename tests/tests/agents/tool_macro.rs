@@ -73,7 +73,7 @@ async fn plain_parameters_a_result_and_a_sync_function_just_work() {
     assert_eq!(call(&tools[3], "").await, Ok(Value::Null));
     let error = call(&tools[4], r#"{"a": 1}"#).await.expect_err("refused");
     assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, "1 is not a customer"));
-    // The functions are what they were.
+    // The functions can still be called directly.
     assert_eq!(add(1, 2).await, 3);
     assert!(divide(1, 0).is_err());
 }
@@ -105,7 +105,7 @@ async fn an_argument_that_is_given_twice_is_refused() {
     let (add, total) = (one(tools![add]), one(tools![total]));
     for (tool, arguments, place) in [
         (&add, r#"{"a": 1, "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 12"),
-        // Also where one of them does not fit, and in what an argument consists of.
+        // Also if another argument is invalid, and inside of nested values.
         (&add, r#"{"a": "x", "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 14"),
         (
             &total,
@@ -351,7 +351,8 @@ async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
          an `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
     let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
-    // Before the workflow begins; what only a function's body asks for is missed when it does.
+    // Missing tool resources are reported before the workflow starts. Resources that only a
+    // function body requests are reported when they are used.
     let error = find_two(&runtime.context(), 4).await.unwrap_err();
     let missing = "the run of `find_two` lacks what it needs: these resources are missing: `dyn agents::tool_macro::Db` \
                    for the tool `find`; give each with `.resource(value)`";
@@ -461,7 +462,8 @@ fn one_tool_given_twice_is_an_error() {
     assert_eq!(error.to_string(), "the tool `flights` is given twice; name it once");
 }
 
-/// A tool may be called like a macro, or, with its module, like a crate or a function further out.
+/// A tool may share its name with a macro, or, with its module path, with a crate or an outer
+/// function.
 #[test]
 fn paths_find_tools_of_any_name() {
     let definition = |tools: &[ToolRef]| {

@@ -1,8 +1,10 @@
-//! Property test: schema and deserializer of a tool never disagree. Everything the schema allows is accepted,
-//! everything refused breaks the schema, and nothing panics. An independent validator applies the schema.
+//! Property test: the schema and the deserializer of a tool agree. Every value that the schema
+//! allows is accepted, every refused value violates the schema, and no value causes a panic. An
+//! independent validator applies the schema.
 //!
-//! Two rules are missing in the schemas of `schemars`: the range of integers that are keys of a map, and that the unit
-//! variant of an adjacently tagged enum has no content (it does under `deny_unknown_fields`).
+//! Two rules are missing in the schemas of `schemars`: the range of integers that are keys of a
+//! map, and that the unit variant of an adjacently tagged enum has no content (it does under
+//! `deny_unknown_fields`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -107,7 +109,8 @@ fn shapes(
 ) {
 }
 
-/// A validator that knows the ranges schemars only names, as in `"format": "int64"`.
+/// Builds a validator that enforces the ranges that schemars expresses only as formats, such as
+/// `"format": "int64"`.
 fn validator(schema: &Value) -> Validator {
     let mut schema = schema.clone();
     write_ranges(&mut schema);
@@ -146,7 +149,7 @@ fn call(tool: &dyn Tool, arguments: &str) -> Result<(), ToolError> {
     }
 }
 
-/// Numbers at the edges of every type, written as integers and as floats.
+/// Generates numbers at the limits of every type, written as integers and as floats.
 fn number() -> impl Strategy<Value = Value> {
     let edges = [
         0,
@@ -217,7 +220,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A value that the schema is likely to allow, with a mistake here and there.
+/// Generates a value that the schema usually allows, with occasional mistakes.
 fn like(schema: &Value) -> BoxedStrategy<Value> {
     let exact = exactly(schema);
     prop_oneof![12 => exact, 1 => any_json()].boxed()
@@ -249,7 +252,7 @@ fn typed(of: &str, schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     match of {
         "null" => Just(Value::Null).boxed(),
         "boolean" => any::<bool>().prop_map(Value::from).boxed(),
-        // JSON Schema cannot say what an `f32` holds but by its format.
+        // JSON Schema expresses the range of an `f32` only by its format.
         "number" if schema.get("format").is_some_and(|format| format == "float") => {
             let fits = |number: &Value| number.as_f64().is_none_or(|number| number.abs() <= f64::from(f32::MAX));
             number().prop_filter("fits an f32", fits).boxed()
@@ -297,7 +300,7 @@ fn object(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     fields.prop_map(|fields| fields.into_iter().flatten().collect()).boxed()
 }
 
-/// A refusal says where, what was expected and what was seen.
+/// Checks that a refusal names the place, the expected value and the actual value.
 fn check_refusal(error: &ToolError) {
     assert_eq!(error.status(), ToolStatus::InvalidArguments, "{error}");
     for line in error.message().lines().filter(|line| line.starts_with('`')) {
@@ -338,7 +341,7 @@ fn run(tool: &'static dyn Tool) {
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
-    // Were nearly all cases of one kind, this test would show little.
+    // The test is only meaningful if both outcomes are frequent.
     assert!(accepted.get() > 100 && refused.get() > 100, "{} allowed, {} not", accepted.get(), refused.get());
 }
 

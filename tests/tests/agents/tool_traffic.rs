@@ -1,4 +1,4 @@
-//! Limits for the calls of tools over all runs: rates and breakers; and the sizes of their answers.
+//! Limits on tool calls across all runs: rate limits, circuit breakers, and the sizes of outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,7 +46,7 @@ async fn calls_of_a_tool_wait_for_the_rate_and_others_do_not() {
     runtime.invoke(&call("search"), &[]).await.unwrap();
     assert_eq!(began.elapsed(), minute);
 
-    // Models are not limited by it, and an agent's calls are.
+    // The limit applies to the tool calls of an agent, not to model calls.
     let model = ScriptedModel::new([
         Turn::calls([("search", json!({})), ("search", json!({}))]),
         Turn::text("a"),
@@ -109,7 +109,7 @@ async fn results_and_events_say_how_large_an_answer_is() {
     });
     let runtime = test_runtime().store(MemoryStore::new()).tools([say]).build();
     let result = runtime.invoke(&call("say"), &[]).await.unwrap();
-    // The JSON string with its quotes, and the text for the model.
+    // The JSON string with its quotes, plus the text for the model.
     assert_eq!(result.output_size(), 1002 + 5);
 
     let plain = FnTool::new("plain", "Say.", |_, (): ()| async { Ok::<_, String>("y".repeat(500)) });
@@ -119,7 +119,7 @@ async fn results_and_events_say_how_large_an_answer_is() {
     run.result().await.unwrap();
     let events = run.recorded();
     let ended = events.iter().find(|event| matches!(event.kind, EventKind::ToolCompleted { .. })).unwrap();
-    // Saved as an artifact, it counts as a whole.
+    // An output that is saved as an artifact counts with its full size.
     assert_eq!(ended.kind.output_size(), Some(500));
     let shown = AgentEvents::of(&events).into_iter().find(|event| !event.tool_responses.is_empty()).unwrap();
     assert_eq!(shown.metadata["output_size"], json!(500));

@@ -1,5 +1,5 @@
-//! The views of a run's events in the words of other surfaces: a golden line for each kind of event and view, and one run
-//! through all of them.
+//! Views of a run's events in the formats of other interfaces: a golden line for each kind of event
+//! and view, and one run in all of them.
 
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ async fn a_run_of_an_agent_is_shown_whole() {
     assert_eq!(chunks.iter().filter(|chunk| chunk.is_final).count(), 1);
     assert!(chunks.last().unwrap().is_final);
 
-    // Whoever reads a run that did not complete learns its end as well.
+    // The view of a cancelled run also contains its end.
     let stalls = Agent::new(ScriptedModel::from_fn(|_| Turn::stall())).name("adder").runtime(&test_runtime().build());
     let run = stalls.start("2 + 3?").unwrap();
     run.cancel("enough").await.unwrap();
@@ -82,7 +82,7 @@ async fn a_run_of_an_agent_is_shown_whole() {
         ]
     );
     assert_eq!(written["tool_results"].as_array().unwrap().len(), 1);
-    // A part of the run has not ended.
+    // An unfinished run has a partial result.
     assert_eq!(TaskResult::of(&recorded[..3]).unwrap().status, TaskStatus::Partial);
     assert_eq!(TaskResult::of(&[]), None);
 }

@@ -1,5 +1,5 @@
-//! Agents of other programs that misbehave: cards of other versions, streams that break, answers in no form, silence,
-//! floods, keys that are echoed. Every call has its result, and no message is sent twice.
+//! Misbehaving A2A agents of other programs: cards of other versions, streams that break, invalid
+//! answers, silence, floods, echoed keys. Every call has a result, and no message is sent twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,24 +16,24 @@ use tokio::net::TcpListener;
 
 use crate::raw_http::{Request, full, request};
 
-/// What an agent sends.
+/// The response of an agent.
 enum Sent {
-    /// A result of JSON-RPC.
+    /// A JSON-RPC result.
     Result(Value),
-    /// An error of JSON-RPC: its code.
+    /// A JSON-RPC error with this code.
     Error(i64),
-    /// A stream of these items, which ends.
+    /// A complete stream of these items.
     Stream(Vec<Value>),
-    /// A stream of these items that ends in the middle.
+    /// A stream of these items that breaks off.
     Broken(Vec<Value>),
-    /// Bytes as they are.
+    /// Raw bytes.
     Bytes(String),
-    /// The connection ends.
+    /// A closed connection.
     Nothing,
     Silence,
 }
 
-/// The agent at an address, and the methods that it was asked for.
+/// A running agent: its address, and the methods that were called.
 struct Agent {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -59,7 +59,7 @@ fn card(url: &str, streaming: bool) -> Value {
     })
 }
 
-/// An agent with a card of the function's, which is given its own address, and answers to what it is asked.
+/// Starts an agent. `card` builds its card from its address, and `answer` responds to requests.
 async fn with_card(
     card: impl Fn(&str) -> String + Send + Sync + 'static,
     answer: impl Fn(&Request) -> Sent + Send + Sync + 'static,
@@ -118,7 +118,7 @@ fn json_of(value: &Value) -> String {
     full("200 OK", "application/json", &value.to_string())
 }
 
-/// An agent with a card that is right.
+/// Starts an agent with a valid card.
 async fn agent(streaming: bool, answer: impl Fn(&Request) -> Sent + Send + Sync + 'static) -> Agent {
     with_card(move |url| json_of(&card(url, streaming)), answer).await
 }
@@ -179,7 +179,7 @@ async fn a_stream_that_breaks_is_resumed_and_the_message_is_sent_once() {
     assert_eq!(far.asked(), ["SendStreamingMessage", subscribe, subscribe, subscribe]);
 }
 
-/// Frames as LangGraph's server sends them under a card of version 1.0.
+/// LangGraph's server sends such frames although its card declares version 1.0.
 #[tokio::test]
 async fn frames_in_the_form_of_version_0_3_are_read() {
     let far = agent(true, |request| match request.method() {
@@ -441,7 +441,7 @@ async fn an_answer_in_no_form_is_an_error_within_limits() {
     let far = agent(false, answer(&format!("{{\"a\": \"{}\"}}", "x".repeat(9000)))).await;
     let error = far.client().max_message(2000).build().unwrap().ask(&hello()).await.unwrap_err();
     assert!(matches!(error, A2aError::Answer { .. }), "{error}");
-    // A stream that is not one, an item that is too large, and items that never end.
+    // A response that is not a stream, an item that is too large, and endless items.
     let far = agent(true, answer("{}")).await;
     let error = far.client().build().unwrap().ask(&hello()).await.unwrap_err().to_string();
     assert!(error.contains("not a stream of events"), "{error}");

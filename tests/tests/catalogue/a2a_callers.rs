@@ -1,4 +1,5 @@
-//! What one caller of a server of the Agent2Agent protocol may hold: requests, streams and tasks, of which others have their own.
+//! Limits per caller of an A2A server: requests, streams and tasks. Each caller has separate
+//! limits.
 
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::prelude::*;
@@ -35,7 +36,7 @@ fn of(who: &str) -> String {
     format!("{GOOD}x-who: {who}\r\n")
 }
 
-/// A stream that is open: it has said its task.
+/// Opens a stream and waits for its first item, the task.
 async fn streaming(url: &str, who: &str, task: &str) -> TcpStream {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let body = call("SubscribeToTask", json!({"id": task}));
@@ -67,7 +68,7 @@ async fn a_caller_has_so_many_streams_and_others_have_theirs() {
         assert_eq!((refused.status, refused.body.contains("of this caller")), (429, true), "{}", refused.body);
     }
     let _others = (streaming(&url, "bob", &bob).await, streaming(&url, "bob", &bob).await);
-    // One that has ended makes room, as soon as its end is noticed.
+    // A closed stream frees its slot as soon as the server notices.
     drop(one);
     let body = call("SubscribeToTask", json!({"id": ada}));
     let head = format!("POST / HTTP/1.0\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n", of("ada"), body.len());
@@ -86,12 +87,12 @@ async fn a_caller_has_so_many_streams_and_others_have_theirs() {
 #[tokio::test]
 async fn a_caller_has_so_many_requests_and_others_have_theirs() {
     let (_runtime, url) = served(|server| server.max_requests_of_caller(1)).await;
-    // Its body does not come, so the request is there until it is dropped.
+    // The body never arrives, so the request stays open until it is dropped.
     let mut open = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!("POST / HTTP/1.1\r\nhost: localhost\r\n{}content-length: 100\r\n\r\n", of("ada"));
     open.write_all(head.as_bytes()).await.unwrap();
     let get = call("GetTask", json!({"id": "none"}));
-    // As soon as it is noticed.
+    // Retries until the server has noticed the open request.
     let refused = loop {
         let answered = send(&url, "POST /", &of("ada"), &get).await;
         if answered.status != 200 {
@@ -114,7 +115,7 @@ async fn a_caller_leaves_so_many_tasks_open_and_others_theirs() {
     let refused = begun(&url, "ada", "3").await;
     assert_eq!(refused["error"]["code"], -32004, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().starts_with("2 tasks of this caller"), "{refused}");
-    // The same message again begins none, so it is answered.
+    // Repeating a message does not start a new task, so it is answered.
     assert_eq!(begun(&url, "ada", "1").await["result"]["task"]["id"], one.as_str());
     assert!(begun(&url, "bob", "3").await["result"].is_object());
     let mut answer = said("4");

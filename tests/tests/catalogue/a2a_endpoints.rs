@@ -1,4 +1,5 @@
-//! Agents of other programs that a document names by their addresses: which addresses are asked, and what fails without an answer.
+//! Agents of other programs that a document names by address: the addresses that are contacted, and
+//! failures without an answer.
 
 use agentflow::document::{Document, DocumentForm};
 use agentflow::prelude::*;
@@ -35,7 +36,7 @@ async fn agent() -> Server {
     .await
 }
 
-/// A node with a dependency on an agent.
+/// Builds a document with a node that depends on an agent.
 fn edges(dependency: &str, more: &str) -> String {
     format!(
         "workflow_id: far\nnodes:\n  - {{node_id: n, kind: a2a, task: Say it., dependencies: [{{dependency_id: d, dependency_type: \
@@ -65,7 +66,7 @@ async fn the_agent_at_an_endpoint_is_asked() {
         let document = read(&text);
         let runtime = Runtime::builder().a2a_guard(loopback()).document(document.clone()).build();
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
-        // Nothing is fetched before the node begins.
+        // Nothing is fetched before the node starts.
         assert_eq!(server.asked(), Vec::<String>::new());
         let output = result(&runtime, json!({"x": 1})).await.unwrap();
         assert_eq!(output["output"], "[Say it.\n\n{\"x\":1}]", "{output}");
@@ -78,7 +79,7 @@ async fn the_agent_at_an_endpoint_is_asked() {
             assert!(form == DocumentForm::Graph || written.contains(&format!("\"endpoint\":\"{url}\"")), "{written}");
         }
     }
-    // Of a pool, the chosen one alone.
+    // Only the selected agent of a pool is contacted.
     let other = agent().await;
     let pool = format!("resolution_mode: pool, pool_refs: [{{endpoint: '{}'}}, {{endpoint: '{url}'}}]", other.url(""));
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
@@ -96,7 +97,7 @@ async fn an_address_that_is_not_public_is_refused_unless_it_is_allowed() {
     for url in [server.url(""), format!("http://localhost:{}", server.port)] {
         let document = read(&fixed(&url));
         let runtime = Runtime::builder().document(document.clone()).build();
-        // The document is well; the node fails.
+        // The document is valid; the node fails.
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let error = result(&runtime, json!({})).await.unwrap_err().to_string();
         for says in ["is not an address of the public internet", "`a2a_networks`", "`RuntimeBuilder::a2a_guard`"] {
@@ -104,7 +105,7 @@ async fn an_address_that_is_not_public_is_refused_unless_it_is_allowed() {
         }
     }
     assert_eq!(server.asked(), Vec::<String>::new());
-    // Neither does a card lead elsewhere.
+    // A card cannot redirect to another address either.
     let home = server.url("");
     let lured = Server::start(move |_| {
         json_of(&json!({
@@ -135,7 +136,7 @@ async fn a_configuration_allows_networks() {
     assert!(error.contains("`a2a_networks`"), "{error}");
     let health = format!("{:?}", runtime.health().await);
     assert!(health.contains("`127.0.0/8` is not a network"), "{health}");
-    // Variables replace it.
+    // Environment variables override the file.
     let config = RuntimeConfig::read("agentflow.yaml", "a2a_networks: [10.0.0.0/8]").unwrap();
     let variable = |name: &str| (name == "AGENTFLOW_A2A_NETWORKS").then(|| "127.0.0.0/8, 10.1.0.0/16".to_owned());
     let config = config.with_variables(variable).unwrap();

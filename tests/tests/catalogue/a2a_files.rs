@@ -1,5 +1,5 @@
-//! What a server of the Agent2Agent protocol shows beside the state of a task: its messages, the files that came and that were
-//! saved, and the card for clients that are known.
+//! Data that an A2A server shows in addition to the state of a task: its messages, files that were
+//! received and saved, and the card for authenticated clients.
 
 use std::sync::{Arc, Mutex};
 
@@ -75,11 +75,11 @@ async fn a_page_with_results_ends_where_they_are_large() {
     ids.sort();
     seen.sort();
     assert_eq!(seen, ids);
-    // Without results they are one page.
+    // Without results they fit on one page.
     assert_eq!(client.tasks(&A2aTaskQuery::default()).await.unwrap().tasks.len(), 5);
 }
 
-/// Adds a text to what an agent is asked.
+/// Middleware that adds a text to the input of an agent.
 struct Adds;
 
 #[agentflow::async_trait]
@@ -182,7 +182,7 @@ async fn files_that_a_run_saved_are_results_where_the_host_names_them() {
     );
     assert_eq!(task.artifacts[2].parts[0].as_text(), Some("a dot"));
     assert_eq!(task.metadata.as_ref().unwrap()["omittedFiles"], json!(["large.bin"]));
-    // A stream has the same.
+    // A stream contains the same artifacts.
     let streamed: Vec<&str> = answer.task().unwrap().artifacts.iter().map(|of| of.artifact_id.as_str()).collect();
     assert_eq!(streamed, ids);
 }
@@ -209,7 +209,7 @@ async fn files_of_a_message_reach_the_model_where_the_host_says_which() {
     assert_eq!(answer.text(), "Look: | image/png Some(\"dot.png\") data:image/png;base64,AAH/");
     let history = far.task_with_history(&answer.task().unwrap().id, 5).await.unwrap().history;
     assert_eq!(history[0].parts[1].content, png.content);
-    // Nobody here follows an address.
+    // The server does not fetch links.
     let link = part(json!({"url": "https://files.example/a.pdf", "mediaType": "application/pdf", "filename": "a.pdf"}));
     let answer = far.ask(&A2aMessage::user([A2aPart::text("Read"), link])).await.unwrap();
     assert_eq!(answer.text(), "Read\na.pdf, application/pdf: https://files.example/a.pdf | ");
@@ -254,7 +254,7 @@ async fn a_client_that_is_known_sees_more_skills() {
     let over_http = send(&url, "GET /extendedAgentCard", &format!("{GOOD}x-who: ada\r\n"), "").await.json();
     assert_eq!(over_http["skills"].as_array().unwrap().len(), 2, "{over_http}");
     assert_eq!(send(&url, "GET /extendedAgentCard", GOOD, "").await.status, 401);
-    // Who is not known does not learn that it is there.
+    // An unauthenticated client does not learn that the skill exists.
     let place = "GET /a2a/double/.well-known/agent-card.json";
     assert_eq!(send(&url, place, "", "").await.status, 404);
     assert_eq!(send(&url, place, "x-who: ada\r\n", "").await.status, 200);

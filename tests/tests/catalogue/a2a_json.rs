@@ -1,5 +1,5 @@
-//! The JSON of the Agent2Agent protocol: every message as the specification has it is read, and written as it was; what is
-//! not one is refused; what is not known is ignored.
+//! The JSON of the A2A protocol. Every message of the specification round-trips, invalid messages
+//! are refused, and unknown fields are ignored.
 
 use agentflow::a2a::{
     A2aAnswer, A2aCard, A2aMessage, A2aPart, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks, A2aUpdate,
@@ -7,7 +7,7 @@ use agentflow::a2a::{
 use agentflow::serde::{Serialize, de::DeserializeOwned};
 use agentflow::serde_json::{Value, from_value, json, to_value};
 
-/// Reads a value, and writes it as it was.
+/// Checks that a value round-trips.
 #[track_caller]
 fn same<T: Serialize + DeserializeOwned>(json: Value) -> T {
     let read: T = from_value(json.clone()).unwrap();
@@ -156,7 +156,7 @@ fn fields_that_are_not_known_are_ignored_and_null_is_a_field_left_out() {
     let read: A2aUpdate =
         from_value(json!({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}, "new": 1})).unwrap();
     assert_eq!(read.task_id(), Some("t"));
-    // Both alphabets of base64.
+    // Both base64 alphabets are accepted.
     for raw in ["-_8=", "+/8", "-_8"] {
         let part: A2aPart = from_value(json!({"raw": raw})).unwrap();
         assert_eq!(to_value(part).unwrap(), json!({"raw": "+/8="}), "{raw}");

@@ -1,5 +1,5 @@
-//! `agentwf a2a serve` as a process: the official clients of Python and of Rust use it, a linter reads its cards, and a task
-//! outlives the process that began it.
+//! `agentwf a2a serve` as a process. The official Python and Rust clients use it, a linter checks
+//! its cards, and a task outlives the process that started it.
 
 use std::process::Command;
 
@@ -17,12 +17,12 @@ use crate::raw_http::request;
 
 const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
 
-/// A server over a file, and its address.
+/// Starts a server over a store file. Returns it with its address.
 fn serve(store: &std::path::Path) -> (Process, String) {
     serve_with(store, &[])
 }
 
-/// The same with further options.
+/// Starts a server with additional options.
 fn serve_with(store: &std::path::Path, more: &[&str]) -> (Process, String) {
     let mut command = Command::new(HOST);
     command.args(PLACE).args(more).arg("--store").arg(store);
@@ -45,7 +45,7 @@ fn client(url: &str, skill: &str) -> A2aClient {
     A2aClient::at(skill, format!("{url}/a2a/{skill}")).build().unwrap()
 }
 
-/// What a client says of a server that runs, line by line.
+/// Runs a client against the server and returns its output lines.
 fn succeeds(mut client: Command, process: &Process) -> Vec<String> {
     let ended = client.output().unwrap();
     let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
@@ -99,7 +99,7 @@ async fn a_task_outlives_the_process_that_began_it() {
     let begun = client(&url, "slow").send(&A2aMessage::user([input])).await.unwrap();
     let working = begun.task().unwrap().clone();
     assert_eq!(working.status.state, A2aTaskState::Working);
-    // The step has begun, and is killed in the middle.
+    // The process is killed while the step runs.
     process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
     let asking = client(&url, "publish").ask(&A2aMessage::user_text("news")).await.unwrap();
     let asking = asking.task().unwrap().clone();
@@ -125,7 +125,7 @@ async fn a_task_outlives_the_process_that_began_it() {
     assert_eq!((answered.task().unwrap().id.as_str(), answered.text().as_str()), (asking.id.as_str(), "NEWS"));
 }
 
-/// The next notification of an address, which is not answered yet: its connection and what it says.
+/// Accepts the next notification without answering it. Returns its connection and content.
 async fn notified(hook: &TcpListener) -> (TcpStream, A2aUpdate) {
     let (mut stream, _) = hook.accept().await.unwrap();
     let request = request(&mut stream).await.unwrap();
@@ -137,7 +137,7 @@ async fn taken(mut stream: TcpStream) {
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
 }
 
-/// Whoever follows is killed between the end of the task and its notification.
+/// The notifying process is killed between the end of the task and its notification.
 #[tokio::test]
 async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     taken(stream).await;
     process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
     std::fs::write(&file, "").unwrap();
-    // The artifact, and the end, which nobody takes.
+    // The artifact is accepted; the final update is not.
     let (stream, artifact) = notified(&hook).await;
     assert!(matches!(artifact, A2aUpdate::Artifact(_)), "{artifact:?}");
     taken(stream).await;
@@ -191,7 +191,7 @@ async fn a_client_that_sends_its_head_slowly_is_ended_and_further_connections_wa
     let (_process, url) = serve_with(&folder.path().join("runs.db"), &more);
     let mut slow = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     slow.write_all(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
-    // The other one is served when the slow one is ended.
+    // The second connection is served once the slow one is closed.
     assert_eq!(client(&url, "quick").card().await.unwrap().name, "quick");
     let mut said = String::new();
     slow.read_to_string(&mut said).await.unwrap();

@@ -1,5 +1,5 @@
-//! Push notifications of a server of the Agent2Agent protocol: configurations in both bindings, what an address is sent, which
-//! addresses are refused, what is given up, and what is kept and removed.
+//! Push notifications of an A2A server: configurations in both bindings, notification content,
+//! refused addresses, giving up, storage and removal.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use crate::a2a_requests::{GOOD, call, send};
 use crate::a2a_served::{runtime, serve};
 
-/// A notification: its headers and what it says.
+/// A notification: its headers and its content.
 type Received = (HeaderMap, A2aUpdate);
 
-/// An address that answers each notification with a status, and keeps it.
+/// Starts an endpoint that answers each notification with this status and collects them.
 pub(crate) async fn hook(status: StatusCode) -> (String, mpsc::UnboundedReceiver<Received>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let entry = axum::routing::post(move |headers: HeaderMap, body: String| async move {
@@ -35,7 +35,7 @@ pub(crate) async fn hook(status: StatusCode) -> (String, mpsc::UnboundedReceiver
     (url, receiver)
 }
 
-/// Requests that may also reach this machine.
+/// Allows requests to this machine.
 fn here() -> HttpRequest {
     HttpRequest::new().guard(AddressGuard::default().allow(IpAddr::V4(Ipv4Addr::LOCALHOST), 32))
 }
@@ -48,7 +48,7 @@ fn client(url: &str) -> A2aClient {
     A2aClient::at("far", url).build().unwrap()
 }
 
-/// A task that asks.
+/// Starts a task that asks a question. Returns its id.
 async fn asking(client: &A2aClient) -> String {
     let asked = client.ask(&A2aMessage::user_text("rain")).await.unwrap();
     asked.task().unwrap().id.clone()
@@ -62,7 +62,7 @@ fn state(update: &A2aUpdate) -> Option<A2aTaskState> {
     }
 }
 
-/// Waits until nobody is to be notified any more.
+/// Waits until no notification is pending.
 async fn all_done(runtime: &Runtime) {
     within("all notifications to be sent", async {
         while !runtime.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
@@ -108,7 +108,7 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
     );
     all_done(&runtime).await;
 
-    // Secrets are in the store alone, and go with the run.
+    // Secrets are kept only in the store and are deleted with the run.
     let run = RunId::new(&*id);
     let journal = serde_json::to_string(&runtime.journal(&run).await.unwrap()).unwrap();
     assert!(!journal.contains("s3cret") && !format!("{config:?}").contains("s3cret"), "{journal}");
@@ -171,7 +171,7 @@ async fn a_configuration_may_come_with_its_message_and_is_checked_before_it_begi
     let begun = send(&url, "POST /", GOOD, &sent(&hook)).await.json();
     let id = begun["result"]["task"]["id"].as_str().unwrap().to_owned();
     assert_eq!(within("a message", received.recv()).await.unwrap().1.task_id(), Some(&*id));
-    // The same message once more is the same task with the same configuration.
+    // Repeating the message returns the same task with the same configuration.
     send(&url, "POST /", GOOD, &sent(&hook)).await;
     assert_eq!(client(&url).push_configs(&id, None).await.unwrap().configs.len(), 1);
 }
@@ -213,7 +213,7 @@ async fn malformed_configurations_and_addresses_within_are_refused() {
         (create(json!({"url": 3})), -32602),
         (create(json!({"url": null})), -32602),
         (create(json!({"url": format!("https://client.example/{}", "x".repeat(9000))})), -32602),
-        // A token would be read on its way.
+        // A token must not be sent in plain text.
         (create(json!({"url": "http://client.example/", "token": "t"})), -32602),
         (create(json!({"token": "a\r\nb: c"})), -32602),
         (create(json!({"token": "x".repeat(5000)})), -32602),
@@ -319,7 +319,8 @@ async fn a_name_is_looked_up_once_for_each_notification() {
     let url = serve(server(&runtime).push_notifications(request)).await;
     let client = client(&url);
     let id = asking(&client).await;
-    // No resolver of the system knows the name, so what arrives went to the address that was checked.
+    // The system resolver does not know the name, so delivery proves that the checked address was
+    // used.
     client.create_push_config(&id, &A2aPushConfig::new(format!("http://hook.invalid:{port}"))).await.unwrap();
     assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::InputRequired));
     client.cancel(&id).await.unwrap();
@@ -391,7 +392,7 @@ async fn an_address_that_never_answers_keeps_neither_the_run_nor_another_address
     let client = client(&url);
     let id = asking(&client).await;
     client.create_push_config(&id, &A2aPushConfig::new(&mute_url).id("mute")).await.unwrap();
-    // It has the connection, and says nothing.
+    // The connection is open, but the endpoint never answers.
     let _held = mute.accept().await.unwrap();
     let (hook, mut received) = hook(StatusCode::OK).await;
     client.create_push_config(&id, &A2aPushConfig::new(&hook).id("good")).await.unwrap();
@@ -416,7 +417,7 @@ async fn an_ended_task_is_notified_of_once_and_an_earlier_process_leaves_nothing
     first.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
     assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::Canceled));
     all_done(&runtime).await;
-    // Another server of the store finds nothing to send.
+    // A second server over the store has nothing left to send.
     let second = client(&serve(store_only.push_notifications(here())).await);
     assert_eq!(second.push_configs(&id, None).await.unwrap().configs.len(), 1);
     assert!(received.try_recv().is_err());
@@ -432,7 +433,7 @@ async fn two_servers_of_one_store_notify_at_least_once_and_not_endlessly() {
     client.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
     within("a message", received.recv()).await.unwrap();
     let _other = serve(server(&runtime).push_notifications(here())).await;
-    // Both follow it.
+    // Both servers follow the task.
     within("a message", received.recv()).await.unwrap();
     client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap();
     all_done(&runtime).await;
@@ -442,7 +443,7 @@ async fn two_servers_of_one_store_notify_at_least_once_and_not_endlessly() {
 
 #[tokio::test]
 async fn a_store_without_state_cannot_keep_configurations() {
-    /// A store that keeps runs alone.
+    /// A store that stores runs and no other data.
     #[derive(Debug)]
     struct RunsAlone(MemoryStore);
 

@@ -1,5 +1,5 @@
-//! The official Python SDK of the Agent2Agent protocol, installed for these tests, as a server, in both bindings, with
-//! streams and without them.
+//! The official Python SDK of the A2A protocol as a server, in both bindings, with and without
+//! streams.
 
 use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery, A2aTaskState, A2aUpdate};
 use agentflow::message::{ToolCall, ToolStatus};
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 
 const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_python_agent.py");
 
-/// The agent, and a client of it.
+/// Starts the agent. Returns it with a client.
 fn worker(binding: &str, mode: &str) -> Option<(Process, A2aClient)> {
     let mut command = a2a_python()?.command();
     let mut process = Process::start(command.args([AGENT, binding, mode])).unwrap();
@@ -46,7 +46,7 @@ async fn does_everything(binding: &str, mode: &str) {
     let (_, value) = work(&client, json!({"message": "files"})).await;
     assert_eq!((&value["output"], &value["data"]), (&"both".into(), &json!([{"n": 7.0}])), "{value}");
 
-    // The agent asks, and the same tool answers.
+    // The agent asks a question, and the same tool sends the answer.
     let (_, asked) = work(&client, json!({"message": "ask"})).await;
     assert_eq!((&asked["output"], &asked["state"]), (&"Which colour?".into(), &"input_required".into()), "{asked}");
     let (_, value) =

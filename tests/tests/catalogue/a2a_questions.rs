@@ -1,5 +1,5 @@
-//! What an agent of another program asks in the middle of a task: asked of a person, over restarts, and answered in the same
-//! task.
+//! Questions that an A2A agent asks in the middle of a task. They are forwarded to a person,
+//! survive restarts, and are answered in the same task.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -134,7 +134,7 @@ async fn colour_in(text: String) -> Result<String> {
     Ok(painted)
 }
 
-/// A process whose agent asks the one at `A2A_FAR`; it continues the run that an earlier one left.
+/// A process whose agent calls the one at `A2A_FAR`. It resumes the run of an earlier process.
 #[tokio::test]
 #[ignore = "it is a process of another test"]
 #[expect(clippy::print_stdout, reason = "the other test reads it")]
@@ -154,7 +154,7 @@ async fn painter_process() {
     println!("answers {}", run.result().await.unwrap().as_str());
 }
 
-/// Waits for a line of a process; the rest of it.
+/// Waits for an output line with this prefix and returns the rest of it.
 async fn wait(mut process: Process, begins: &'static str) -> (Process, String) {
     let waited = tokio::task::spawn_blocking(move || {
         let said = process.wait_until(begins, |process| {
@@ -191,7 +191,7 @@ async fn a_process_that_is_killed_while_a_person_is_asked_has_sent_its_message_o
     assert_eq!(tasks.len(), 1, "{tasks:?}");
 }
 
-/// An agent that asks with these fields of its task, and completes with `done` once it has an answer.
+/// An agent that asks with these task fields, and completes with `done` after an answer.
 struct Asking {
     client: A2aClient,
     requests: Arc<Mutex<Vec<Value>>>,
@@ -239,14 +239,14 @@ impl Asking {
         of_method.map(|request| request["params"].clone()).collect()
     }
 
-    /// The parts of the message that answers the task.
+    /// Returns the parts of the message that answers the task.
     fn answer(&self) -> Value {
         let answer = self.sent("SendMessage").pop().unwrap();
         assert_eq!((&answer["message"]["taskId"], &answer["message"]["contextId"]), (&json!("t-1"), &json!("c-1")));
         answer["message"]["parts"].clone()
     }
 
-    /// A runtime with a workflow of one node that calls the agent.
+    /// Builds a runtime with a one-node workflow that calls the agent.
     fn runtime(&self, store: Option<MemoryStore>) -> Runtime {
         let ask = json!({"call": {"kind": "tool", "name": "a2a.shop", "with": {"object": {"message": {"value": "Refund."}}}}});
         let graph: Graph = serde_json::from_value(json!({
@@ -287,7 +287,8 @@ async fn a_question_shows_its_data_and_is_answered_in_the_form_of_its_server() {
     single["type"] = json!("tool_approval");
     let granted = json!({"decision": "granted"});
     let confirmed = |confirmed: bool| adk_response("adk_request_confirmation", json!({"confirmed": confirmed}));
-    // What is asked, what the question shows, what it is about, the answers, what is sent.
+    // Each case: the task's fields, the question's text, its subject, the answers, and the parts
+    // that are sent.
     let cases = [
         (json!({"parts": [{"data": data}]}), "refund", data.clone(), json!(["yes"]), json!([{"text": "yes"}])),
         (json!({"parts": [text, {"data": data}]}), "How much?", data.clone(), json!(["no"]), json!([{"text": "no"}])),
@@ -390,7 +391,7 @@ async fn a_question_that_cannot_be_shown_or_answered_is_an_error_and_cancels_its
         })
         .await;
     }
-    // Nobody finds the question of a run without a store.
+    // Without a store no other process could find the question, so the run fails.
     let agent = Asking::new(json!({"parts": [{"text": "Sure?"}]}));
     let run = agent.runtime(None).start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
     let error = within("the end of the run", run.result()).await.unwrap_err().to_string();
@@ -413,13 +414,14 @@ async fn a_model_reads_the_data_and_its_text_becomes_the_answer_of_the_server() 
     let done: Value = serde_json::from_str(&call(json!({"message": "Yes.", "task": "t-1"})).await).unwrap();
     assert_eq!(done["output"], "done", "{done}");
     assert_eq!(agent.answer(), adk_response("adk_request_confirmation", json!({"confirmed": true})));
-    // A program can do the same.
+    // A program can answer in the same way.
     let message = agent.client.answer("t-1", "no").await.unwrap();
     assert_eq!(json!(message)["parts"], adk_response("adk_request_confirmation", json!({"confirmed": false})));
     assert!(matches!(agent.client.answer("t-1", "?").await, Err(A2aError::Question { .. })));
 }
 
-/// A server like LangGraph's: a task that waits does not show its question, and its thread does, if it can be reached.
+/// Imitates LangGraph's server: a waiting task does not show its question, but its thread does, if
+/// it can be reached.
 fn langgraph(request: &str, has_threads: bool) -> Vec<u8> {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let host = head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(ToOwned::to_owned)).unwrap();
@@ -441,7 +443,7 @@ fn langgraph(request: &str, has_threads: bool) -> Vec<u8> {
     json_of(&json!({"jsonrpc": "2.0", "id": id, "result": task}))
 }
 
-/// The client of another process did not receive the question, which this server shows once.
+/// The client of another process did not receive the question, because this server shows it once.
 #[tokio::test]
 async fn a_question_of_langgraph_is_read_from_the_thread_of_its_task() {
     let decision = |kind: &str| json!({"resume": {"decisions": [{"type": kind}]}});

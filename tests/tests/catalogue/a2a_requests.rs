@@ -1,5 +1,5 @@
-//! Requests by hand to a server of the Agent2Agent protocol: malformed ones of each kind, hostile bodies, foreign hosts and
-//! pages, and the addresses of both bindings.
+//! Handwritten requests to an A2A server: every kind of malformed request, hostile bodies, foreign
+//! hosts and origins, and the addresses of both bindings.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Answered {
     }
 }
 
-/// Sends a request as it is and reads all that comes.
+/// Sends a raw request and reads the complete response.
 async fn exchange(url: &str, request: &str) -> Answered {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn call(method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
 }
 
-/// A message with something changed.
+/// Builds a message and applies a change to it.
 fn message(change: impl FnOnce(&mut Value)) -> String {
     let mut params = json!({"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"data": {"n": 4}}]}});
     change(&mut params);
@@ -127,10 +127,10 @@ async fn malformed_requests_have_the_code_of_their_mistake() {
         assert!(answer.json()["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{what}");
         assert_eq!(answer.json()["error"]["data"][0]["domain"], "a2a-protocol.org", "{what}");
     }
-    // None of them has begun anything.
+    // None of the requests started a task.
     let listed = send(&url, "POST /", GOOD, &call("ListTasks", json!({}))).await.json();
     assert_eq!(listed["result"], json!({"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}));
-    // Protocol buffers know no integers.
+    // JSON of Protocol Buffers has no integers.
     let float = part(json!({"data": {"n": 6.0}}));
     let float = send(&url, "POST /", GOOD, &float).await.json();
     assert_eq!(float["result"]["task"]["artifacts"][0]["parts"][0]["data"], 12, "{float}");
@@ -226,7 +226,7 @@ async fn a_message_is_a_duplicate_only_if_its_content_is_the_same() {
     assert_ne!(tasks[0], tasks[1]);
 }
 
-/// Some clients, such as google-adk, send only texts.
+/// Some clients, such as google-adk, send only text.
 #[tokio::test]
 async fn an_input_may_be_a_text_of_json() {
     let url = server().await;
@@ -275,13 +275,13 @@ async fn hostile_bodies_end_within_their_limits() {
     let server = A2aServer::from_runtime(&runtime()).workflows(["double"]);
     let url = serve(server.max_body(2000).body_timeout(Duration::from_millis(200))).await;
     assert_eq!(send(&url, "POST /", GOOD, &"x".repeat(2001)).await.status, 413);
-    // One that does not say its size.
+    // A chunked body without a declared size.
     let piece = format!("400\r\n{}\r\n", "x".repeat(0x400));
     let chunked = format!(
         "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}transfer-encoding: chunked\r\n\r\n{piece}{piece}{piece}0\r\n\r\n"
     );
     assert_eq!(exchange(&url, &chunked).await.status, 413);
-    // One that does not end.
+    // A body that never completes.
     let slow =
         format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}content-length: 100\r\n\r\n{{");
     assert_eq!(exchange(&url, &slow).await.status, 408);

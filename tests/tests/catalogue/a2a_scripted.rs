@@ -1,5 +1,5 @@
-//! `ScriptedA2a` and `A2aClient::in_memory`: agents of a test, with and without streams, in paused time, and every way to
-//! fail a script.
+//! `ScriptedA2a` and `A2aClient::in_memory`: scripted agents with and without streams, in paused
+//! time, and every way a script can fail a test.
 
 use std::time::Duration;
 

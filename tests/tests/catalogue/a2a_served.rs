@@ -1,4 +1,5 @@
-//! A runtime as a server of the Agent2Agent protocol, used by our own client: tasks, contexts, questions, callers, lists.
+//! A runtime served over A2A and used by our own client: tasks, contexts, questions, callers,
+//! lists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ pub(crate) fn runtime() -> Runtime {
     Runtime::builder().store(MemoryStore::new()).build()
 }
 
-/// Serves on a free port; its address.
+/// Serves on a free port and returns the address.
 pub(crate) async fn serve(server: A2aServer) -> String {
     let router = server.router().await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,11 +62,11 @@ async fn a_workflow_is_a_skill_and_its_run_is_the_task() {
     let record = runtime.run_record(&agentflow::RunId::new(task.id.as_str())).await.unwrap();
     assert_eq!((&*record.name, record.caller.as_deref()), ("double", Some("anonymous")));
 
-    // The same message is the same task.
+    // Repeating the message returns the same task.
     assert_eq!(double.ask(&message).await.unwrap().task().unwrap().id, task.id);
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
 
-    // On the address of the server a message names its skill.
+    // At the server's root address a message has to name its skill.
     let at_host = client(&url);
     let problem = at_host.ask(&A2aMessage::user([A2aPart::data(json!({"n": 5}))])).await.unwrap_err();
     assert_eq!(problem.code(), Some(A2aErrorCode::InvalidParams), "{problem}");
@@ -111,7 +112,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let A2aContent::Data(question) = &said.parts[1].content else { panic!("{said:?}") };
     let open = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!((&question["question"], &question["about"]), (&json!(open.id), &json!("rain")), "{question}");
-    // Named, an answer is one to this question alone.
+    // An answer that names a question applies only to that question.
     for other in [format!("{}@00000000", open.path), "another".to_owned(), format!("{}@", open.id)] {
         let mut named = A2aMessage::user_text("granted").task(&id);
         named.metadata = json!({"question": other}).as_object().cloned();
@@ -124,7 +125,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let mut subscribed = client.subscribe(&id).await.unwrap();
     assert!(matches!(subscribed.next().await, Some(Ok(A2aUpdate::Task(_)))));
     let mut denied = A2aMessage::user([A2aPart::data(json!({"decision": "denied"}))]).task(&id);
-    // The path alone is whatever is asked there.
+    // A bare path matches the question that is currently open there.
     denied.metadata = json!({"question": open.path}).as_object().cloned();
     assert_eq!(client.ask(&denied).await.unwrap().text(), "nothing");
     let last = subscribed.map(|update| update.unwrap()).collect::<Vec<_>>().await.pop().unwrap();
@@ -135,7 +136,8 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     assert_eq!(late.code(), Some(A2aErrorCode::UnsupportedOperation), "{late}");
 }
 
-/// A clock that stands, so that no two tasks change in one millisecond unless a test wants it.
+/// A clock that only the test advances, so that two tasks never change in the same millisecond by
+/// accident.
 #[derive(Clone, Debug, Default)]
 struct Standing(Arc<AtomicU64>);
 
@@ -160,7 +162,7 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
     tick();
     assert_eq!(client.cancel(&ids[0]).await.unwrap().status.state, A2aTaskState::Canceled);
     assert_eq!(client.cancel(&ids[0]).await.unwrap_err().code(), Some(A2aErrorCode::TaskNotCancelable));
-    // What changed last is first.
+    // The most recently changed task is first.
     ids[1..].reverse();
 
     let (mut seen, mut query, mut pages) = (Vec::new(), A2aTaskQuery::default().page_size(2), 0);
@@ -215,7 +217,7 @@ async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
     let asking = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::InputRequired)).await.unwrap();
     assert_eq!(asking.total_size, 0);
 
-    // On a server that lets clients answer, the same task asks; here its host answers.
+    // A server that lets clients answer shows the question. Here, however, the host answers.
     let open = self::client(&serve(server.clients_approve()).await);
     assert_eq!(open.task(&id).await.unwrap().status.state, A2aTaskState::InputRequired);
     let question = &runtime.approvals(RunFilter::new()).await.unwrap()[0];
@@ -255,7 +257,7 @@ async fn a_task_of_another_caller_is_not_found() {
     assert!(client(&url).ask(&A2aMessage::user_text("rain")).await.unwrap_err().to_string().contains("401"));
     let mallory = as_ada(&url, "mallory").ask(&A2aMessage::user_text("rain")).await.unwrap_err();
     assert!(mallory.to_string().contains("403"), "{mallory}");
-    // The card is there for everybody.
+    // The card is public.
     assert_eq!(client(&url).card().await.unwrap().skills.len(), 1);
 }
 
@@ -268,7 +270,7 @@ async fn what_cannot_be_offered_is_an_error_with_a_remedy() {
     assert!(matches!(server.check().await.unwrap_err(), A2aServerError::Empty));
     let error = server.clone().workflows(["dubble"]).check().await.unwrap_err();
     assert!(error.to_string().contains("`double`"), "{error}");
-    // A `main` that returns an error prints this of it.
+    // `main` prints the `Debug` form of an error that it returns.
     assert_eq!(format!("{error:?}"), error.to_string());
     for (server, says) in [
         (server.clone().agents(["double"]), "the agent `double`: it is a workflow; name it with `workflows`"),
@@ -312,7 +314,7 @@ async fn the_section_of_a_document_is_on_its_card() {
     assert_eq!((card.version.as_str(), skill.id.as_str(), skill.name.as_str()), ("2.3.0", "sell", "Sell"));
     assert_eq!((skill.tags.as_slice(), skill.description.as_str()), (&["shop".to_owned()][..], "Sells."));
     assert_eq!(server.card("http://127.0.0.1", None).await.unwrap().skills[0].id, "sell");
-    // The program has the last word.
+    // The program overrides the document.
     let other = server.card_section("shop", json!({"skills": [{"id": "other"}]}));
     let card = other.card("http://127.0.0.1", Some("shop")).await.unwrap();
     assert_eq!((card.skills[0].id.as_str(), card.version.as_str() == "2.3.0"), ("other", false));

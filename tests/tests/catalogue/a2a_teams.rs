@@ -1,5 +1,5 @@
-//! An agent of another program as one that has the conversation: alone, as a target of a transfer, within a workflow, cancelled,
-//! and resumed in another process. Each message is sent once.
+//! A remote A2A agent as part of a team: alone, as the target of a handoff, within a workflow,
+//! cancelled, and resumed in another process. Each message is sent once.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn client(far: &ScriptedA2a) -> A2aClient {
     A2aClient::in_memory("billing", far.card(), move |request| near.respond(request)).build().unwrap()
 }
 
-/// The agent that stands for the one far away.
+/// Builds a local agent that relays to the remote one.
 fn billing(far: &ScriptedA2a) -> Agent {
     let client = client(far);
     Agent::new(client.relay()).name("billing").tools(client)

@@ -1,4 +1,5 @@
-//! Tools of a runtime that is in use: added, listed by scopes; how toolsets begin and end.
+//! Adding tools to a runtime that is in use, listing tools by scopes, and the lifecycle of
+//! toolsets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +23,7 @@ fn call(name: &str) -> ToolCall {
     ToolCall::new("1", name, "{}")
 }
 
-/// Notes how often it was prepared, asked and released.
+/// A toolset that counts how often it was prepared, queried and released.
 #[derive(Clone, Default)]
 struct Library {
     prepared: Arc<AtomicU64>,
@@ -66,7 +67,7 @@ async fn a_built_runtime_takes_further_tools() {
     let runtime = test_runtime().graph(graph).build();
     let empty = Encoded::new(&json!({})).unwrap();
     let clone = runtime.clone();
-    // The graph names a tool that is not there yet.
+    // The graph names a tool that does not exist yet.
     let error = runtime.start_named("later_graph", &empty).await.err().unwrap();
     assert!(error.to_string().contains("later_ping"), "{error}");
     runtime.add_tools(ping("later_ping")).await.unwrap();
@@ -75,7 +76,7 @@ async fn a_built_runtime_takes_further_tools() {
     assert_eq!(run.result().await.unwrap().as_str(), r#""pong""#);
     assert!(runtime.catalogue().await.problems().is_empty());
 
-    // A name is taken once, and no tool of a list is added when one of them is wrong.
+    // A name can be registered once. If one tool of a list is refused, none is added.
     let error = runtime.add_tools([ping("other_ping"), ping("later_ping")]).await.unwrap_err();
     assert!(matches!(&error, Error::Registry(RegistryError::NameTaken { what: "tool", .. })), "{error}");
     assert!(error.to_string().contains("added_tools.rs"), "{error}");

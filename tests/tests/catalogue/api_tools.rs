@@ -1,5 +1,5 @@
-//! Tools that call a service over HTTP and are described as data: what is sent, what is given, which mistakes are reported; that
-//! the arguments of a model change neither host nor path, and that a key is seen by its service alone.
+//! HTTP tools that are described as data: requests, outputs and reported mistakes. The model's
+//! arguments cannot change the host or the path, and a key is sent only to its own service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::loopback_server::{Server, answered, json_of, redirect};
 
 const KEY: &str = "sk-1234567890 &/+";
 
-/// What may call this machine, under any name.
+/// Allows requests to this machine under any host name.
 fn loopback() -> ApiAccess {
     let here = "127.0.0.1".parse().unwrap();
     ApiAccess::new()
@@ -86,7 +86,7 @@ answer: $.items[*].title
     assert!(sent.ends_with("\r\n\r\n{\"done\":null,\"title\":\"q\"}"), "{sent}");
     given(&tool, json!({"owner": "a", "number": 7, "title": "q"})).await;
     assert!(server.asked()[0].starts_with("POST /repos/a/i-7.json?state=open HTTP/1.1\r\n"));
-    // The schema is the tool's, so wrong arguments are never sent.
+    // Invalid arguments are refused by the tool's schema and never sent.
     refused(&tool, json!({"owner": "a", "number": "7x", "title": "q"}), ToolStatus::InvalidArguments, "`number`").await;
     refused(&tool, json!({"owner": "a", "number": 7}), ToolStatus::InvalidArguments, "`title`: this is missing").await;
     refused(&tool, json!({"owner": "a", "number": 7, "title": "q", "x": 1}), ToolStatus::InvalidArguments, "`x`").await;
@@ -158,7 +158,7 @@ async fn a_model_reaches_no_other_host_and_no_other_path() {
         assert_eq!(path_of(&asked), format!("/v1/{sent}/pages/p?key=fixed"), "{value}");
         assert!(asked.contains(&format!("host: 127.0.0.1:{}\r\n", server.port)), "{asked}");
     }
-    // In the query and in headers as well.
+    // Also in the query and in headers.
     given(&tool, json!({"space": "s", "page": "p", "q": "x&key=mine#y\r\nz: 1"})).await;
     let asked = server.asked().remove(0);
     assert_eq!(path_of(&asked), "/v1/s/pages/p?key=fixed&q=x%26key%3Dmine%23y%0D%0Az%3A+1");
@@ -177,11 +177,11 @@ async fn a_service_in_a_private_network_is_reached_where_the_host_allows_it_alon
     let rebound = ApiAccess::new().resolver(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
     let tool = at("api.test").access(rebound);
     refused(&tool, json!({}), ToolStatus::Error, "`api.test` is not requested: 127.0.0.1 is not").await;
-    // A host that is not named is refused where the tool is made.
+    // A host that is not listed is refused when the tool is built.
     let error = at("api.test").access(loopback().hosts(["*.example.org"])).tool().unwrap_err();
     assert!(error.to_string().contains("the host `api.test` is not requested; there are: *.example.org"), "{error}");
     assert_eq!(server.asked(), Vec::<String>::new());
-    // A redirect is not followed, whoever it leads to.
+    // Redirects are never followed.
     let to = server.url("/landed");
     let leading = Server::start(move |_| redirect(&to)).await;
     let tool = ApiTool::new("get", "Gets.", "GET", leading.url("/")).access(loopback());
@@ -198,7 +198,7 @@ async fn a_key_that_a_description_names_goes_to_hosts_that_the_program_has_named
         ApiTool::read(&text).unwrap()
     };
     let named = || read("auth: {kind: bearer, secret: SERVICE_KEY}\n");
-    // Whoever writes a description could otherwise have any key of the program, wherever it leads.
+    // Otherwise the author of a description could send any key of the program to any host.
     let error = named().access(loopback()).tool().unwrap_err();
     assert!(error.to_string().contains("say with `ApiAccess::hosts` which hosts keys may go to"), "{error}");
     assert!(named().access(ApiAccess::new()).tool().is_err());
@@ -212,7 +212,8 @@ async fn a_key_that_a_description_names_goes_to_hosts_that_the_program_has_named
     assert_eq!(given(&named().access(at_port), json!({})).await, "reached");
     let asked = server.asked().remove(0);
     assert!(asked.contains(&format!("authorization: Bearer {KEY}\r\n")), "{asked}");
-    // Without a key it goes wherever the guard allows, and what the program writes itself names what it wants.
+    // Without a key, any host that the guard allows is permitted. A tool built in code may use any
+    // key.
     assert_eq!(given(&read("").access(loopback()), json!({})).await, "reached");
     let own = ApiTool::new("get", "Gets.", "GET", format!("http://api.test:{}/", server.port));
     let own = own.auth(ApiAuth::Bearer { secret: "SERVICE_KEY".to_owned() }).access(loopback());
@@ -252,7 +253,7 @@ async fn a_key_is_seen_by_its_service_alone() {
             assert!(!serde_json::to_string(&tool).unwrap().contains("1234567890"));
         }
     }
-    // Without the key nothing is sent, and without TLS it is not sent to a public address.
+    // Without the key nothing is sent. Without TLS the key is not sent to a public address.
     let auth = ApiAuth::Bearer { secret: "MISSING_KEY_OF_A_TEST".to_owned() };
     let tool = ApiTool::new("get", "Gets.", "GET", server.url("/")).auth(auth).access(loopback());
     refused(&tool, json!({}), ToolStatus::Error, "there is no key `MISSING_KEY_OF_A_TEST`").await;
@@ -265,7 +266,7 @@ async fn a_key_is_seen_by_its_service_alone() {
     refused(&tool, json!({}), ToolStatus::Error, "`api.test` is called with a key, which is sent over `https:` alone")
         .await;
     assert_eq!(server.asked(), Vec::<String>::new());
-    // A key that cannot be sent is not shown.
+    // An invalid key does not appear in the error.
     let broken = loopback().secret("SERVICE_KEY", Secret::new("sk-1234567890\r\nx: y"));
     let tool = ApiTool::new("get", "Gets.", "GET", server.url("/")).auth(ApiAuth::Bearer { secret: key() });
     let result = call(&tool.access(broken), json!({})).await;
@@ -322,10 +323,10 @@ async fn what_may_pass_is_retried_and_a_write_is_not() {
     let keys: Vec<&str> =
         keys.iter().map(|one| one.lines().find(|line| line.starts_with("idempotency-key")).unwrap()).collect();
     assert!(keys.len() == 3 && keys[0] == keys[1] && keys[1] == keys[2], "{keys:?}");
-    // It may have been done.
+    // The request may have taken effect, so it is not retried.
     refused(&tool("POST", "503"), json!({}), ToolStatus::Error, "the server answered 503").await;
     assert_eq!(server.asked().len(), 1);
-    // It was not done.
+    // The status 429 means that the request had no effect, so it is retried.
     assert_eq!(given(&tool("POST", "429"), json!({})).await, json!(false));
     assert_eq!(server.asked().len(), 3);
     refused(&tool("GET", "404"), json!({}), ToolStatus::Error, "404").await;
@@ -354,7 +355,7 @@ async fn a_wait_that_is_longer_than_the_call_is_not_begun() {
     refused(&tool, json!({}), ToolStatus::OutputTooLarge, "the answer has more than 4000 bytes").await;
 }
 
-/// A service with seven items in pages of three, in every way of paging.
+/// Starts a service with seven items in pages of three, for every kind of paging.
 async fn pages() -> Server {
     Server::start(|request| {
         let url: Vec<&str> = path_of(request).split(['?', '&']).collect();
@@ -409,7 +410,7 @@ async fn all_pages_of_a_list_are_read() {
             asked.len() == requests && asked.iter().all(|one| path_of(one).matches("key=").count() == 1),
             "{asked:?}"
         );
-        // It is data, too.
+        // The tool round-trips as data.
         let read: ApiTool = serde_json::from_value(serde_json::to_value(&tool).unwrap()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&tool).unwrap());
         let two = given(&tool.clone().max_pages(2), json!({})).await;
@@ -444,7 +445,7 @@ async fn a_next_page_elsewhere_is_not_asked_for() {
         assert_eq!(server.asked().len(), 1, "{next}");
     }
     assert_eq!(other.asked(), Vec::<String>::new());
-    // One that always has another page, and one whose pages are no lists.
+    // A service with endless pages, and a service whose pages are not lists.
     let count = AtomicUsize::new(0);
     let endless =
         Server::start(move |_| json_of(&json!({"rows": [1], "next": count.fetch_add(1, Ordering::SeqCst)}))).await;

@@ -1,4 +1,5 @@
-//! Agents and workflows as tools of an agent: part of its run, with its grants, its end and its journal.
+//! Agents and workflows as tools of an agent. They are part of its run and share its grants, its
+//! end and its journal.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use futures_util::StreamExt;
 use super::served::Lines;
 use super::{double, judge};
 
-/// Who may know.
+/// Resource that `look_up` reads.
 struct Desk(&'static str);
 
 /// Look something up in a desk.
@@ -51,7 +52,7 @@ fn expert() -> Agent {
     Agent::new(model).name("expert").instruct("You know where things are.").tools(tools![look_up])
 }
 
-/// Calls a tool once, and says its result.
+/// Creates a model that calls a tool once and answers with its result.
 fn caller(tool: &'static str, arguments: Value) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let result = request.messages.messages().iter().flat_map(|m| m.results().map(|r| r.output.clone())).last();
@@ -78,7 +79,7 @@ async fn an_agent_is_called_as_part_of_the_run() {
     let agent =
         Agent::new(model.clone()).tools(expert()).settings(AgentSettings::new().grant(["desk"])).runtime(&runtime);
     let result = agent.run("Tea, please.").await.unwrap();
-    // The grants and the resource are those of the agent that calls it.
+    // The inner agent uses the grants and the resource of its caller.
     assert_eq!(result.output(), r#""\"tea is in the top drawer\"""#);
     let events = result.events();
     check_events(&events).unwrap();
@@ -87,7 +88,7 @@ async fn an_agent_is_called_as_part_of_the_run() {
     assert!(started[0].starts_with("tool#1.expert"), "{started:?}");
     let tools = paths(&events, |kind| matches!(kind, EventKind::ToolStarted { .. }));
     assert!(tools[1].starts_with(&started[0]) && tools[1].ends_with("tool#1.look_up"), "{tools:?}");
-    // What the model knows of it.
+    // The definition that the model receives.
     let request = &model.requests()[0];
     let definition = &request.tools.definitions()[0];
     assert_eq!((&*definition.name, &*definition.description), ("expert", "You know where things are."));
@@ -169,7 +170,7 @@ async fn after_a_crash_at_any_write_it_continues_where_it_was() {
         .await;
     assert!(report.crashes() > 20, "{report:?}");
     assert_eq!(report.interrupted(), 0, "{report:?}");
-    // A workflow that asks a person is no different.
+    // A workflow that asks a person behaves the same.
     let agent =
         Agent::new(caller("ask_and_double", json!({"n": 4}))).tools([ToolRef::from(ask_and_double::workflow())]);
     let paths = {
@@ -182,7 +183,7 @@ async fn after_a_crash_at_any_write_it_continues_where_it_was() {
     assert!(report.crashes() > 10 && report.interrupted() == 0, "{report:?}");
 }
 
-/// Starts a run, and gives the path of the question that it asks.
+/// Starts a run and returns the path of its question.
 async fn asking(store: &MemoryStore, agent: &Agent) -> (RunHandle<RunResult<String>>, String) {
     let runtime = test_runtime().store(store.clone()).build();
     let request = agentflow::agent::RunRequest::new("Twice 4?").run_id(RunId::new("asking"));
@@ -225,7 +226,7 @@ async fn it_ends_with_the_run() {
     check_events(&all).unwrap();
     assert_eq!(paths(&all, |kind| matches!(kind, EventKind::AgentFailed { .. })).len(), 1, "{all:#?}");
 
-    // So does its time limit.
+    // The caller's time limit applies, too.
     let inner = Agent::new(ScriptedModel::new([Turn::stall()])).name("inner");
     let limits = Limits::default().timeout(Duration::from_millis(50));
     let agent = Agent::new(caller("inner", json!({"request": "Wait."}))).tools(inner).settings(limits);
@@ -286,7 +287,8 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
         }
     }
     assert!(listed.to_string().contains("Shows the way."), "{listed}");
-    // A model of this program may read how another agent is instructed.
+    // Within the program, a tool without a description shows its agent's instructions to the
+    // calling model.
     let helper = runtime.tool("helper").await.unwrap();
     assert_eq!(&*helper.definition().description, "Keep the discount secret.");
     assert_eq!(&*ToolRef::from(margin_keeper::definition()).definition().description, "Knows margins.");

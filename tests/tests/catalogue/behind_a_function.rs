@@ -1,4 +1,4 @@
-//! The agent behind an `#[agent]` function: streaming, grants, limits, callbacks and resources of one call.
+//! The agent of an `#[agent]` function: streaming, grants, limits, hooks and resources of one call.
 
 use agentflow::agent::{AgentSettings, Limits};
 use agentflow::error::FailureKind;
@@ -10,7 +10,7 @@ use agentflow::store::MemoryStore;
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
 
-/// Who a text is for.
+/// Resource that `publish` reads.
 struct Audience(&'static str);
 
 /// Publish a text.
@@ -79,7 +79,7 @@ async fn its_answer_has_the_type_of_the_function() {
     let result = agent.run(()).await.unwrap();
     let three: u32 = *result.output();
     assert_eq!(three, 3);
-    // A conversation continues in place of the question.
+    // A conversation can be passed instead of the first question.
     let mut conversation = result.conversation().clone();
     conversation.push(Message::user("And with d?"));
     assert_eq!(*agent.run(conversation).await.unwrap().output(), 4);

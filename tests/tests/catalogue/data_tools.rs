@@ -1,4 +1,4 @@
-//! The tools that compute over JSON: `condition` and `transform`, called as a model calls them.
+//! The JSON tools `condition` and `transform`, called like by a model.
 
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn parts_are_taken_out() {
     assert!(text.contains("a query has at most 4096 bytes, and this one has 5002"), "{text}");
 }
 
-/// The widest query over deep and broad data ends soon.
+/// A wide query over deep data ends quickly.
 #[tokio::test]
 async fn a_wide_query_over_deep_data_ends() {
     let mut deep = json!(1);
@@ -71,7 +71,8 @@ async fn a_wide_query_over_deep_data_ends() {
     assert!(matches!(status, ToolStatus::Success | ToolStatus::OutputTooLarge), "{status:?} {text}");
 }
 
-/// Each selector may give one place once more, and a filter may begin at the root for each item.
+/// Each selector may select the same place again, and a filter may start at the root for each item,
+/// so the work is limited.
 #[tokio::test]
 async fn a_query_that_names_one_place_without_end_is_refused() {
     let data = json!([[[[1]]]]);

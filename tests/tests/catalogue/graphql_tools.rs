@@ -1,4 +1,5 @@
-//! Tools that send one GraphQL operation, and the tool `alert`: what is sent, what an error is, what a model cannot change.
+//! Tools that send a single GraphQL operation, and the tool `alert`: requests, errors, and the
+//! parts that a model cannot change.
 
 use std::sync::Arc;
 
@@ -164,7 +165,7 @@ async fn an_alert_succeeds_with_any_response_body() {
 async fn an_alert_shows_no_address_and_is_sent_once() {
     let message = || json!({"message": "full"});
     let at = |url: String| loopback().secret("ALERTS", Secret::new(url));
-    // A status that may pass is not tried again, since people may have been told.
+    // A temporary failure is not retried, since people may have been alerted already.
     let server = Server::start(|request| answered("503 Later", "retry-after-ms: 1\r\n", request)).await;
     let url = server.url("/T0/B1-token");
     let alert = Alert::new("ALERTS").access(at(url.clone()));
@@ -185,7 +186,7 @@ async fn an_alert_shows_no_address_and_is_sent_once() {
         let result = call(Alert::new("ALERTS").access(at(url.to_owned())).tool(), message()).await;
         assert!(result.text().contains(says) && !result.text().contains("B1-token"), "{}", result.text());
     }
-    // The guard counts, and so does TLS.
+    // The address guard and the TLS rule apply.
     for url in ["http://127.0.0.1:1/B1-token", "http://169.254.169.254/B1-token"] {
         let access = ApiAccess::new().secret("ALERTS", Secret::new(url));
         let says = "is not an address of the public internet";

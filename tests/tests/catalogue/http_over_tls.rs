@@ -1,5 +1,5 @@
-//! The tool `http_request` over TLS: certificates of an authority that the test makes, of another one, and for another name;
-//! what is sent over TLS alone; redirects to a server without it.
+//! The tool `http_request` over TLS: certificates of the test's authority, of another authority and
+//! for another name, headers that require TLS, and redirects to a server without TLS.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{ServerConfig, SupportedProtocolVersion};
 
 use crate::loopback_server::{Server, json_of, read, redirect};
 
-/// An authority that signs certificates.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -35,7 +35,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// A server on loopback with a certificate for a name. It keeps what it was asked.
+    /// Starts a loopback server with a certificate for this name. It records its requests.
     async fn server(
         &self,
         name: &str,
@@ -89,7 +89,7 @@ impl TlsServer {
 
 const BOTH: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// One for which every name is this machine.
+/// Builds a request for which every host name resolves to this machine.
 fn loopback() -> HttpRequest {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
     HttpRequest::new().guard(AddressGuard::default().allow(here, 32)).resolver(move |_| async move { Ok(vec![here]) })
@@ -130,13 +130,14 @@ async fn an_authority_that_is_not_trusted_is_refused_before_anything_is_sent() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.server("api.test", &BOTH, |_| json_of(&json!("reached"))).await;
     let url = || server.url("api.test", "/");
-    // Those of the platform do not know it, and neither does another one, or the same for another host.
+    // The certificate is unknown to the platform, to another authority, and to the same authority
+    // configured for another host.
     refused(&loopback(), url(), "`api.test` did not answer").await;
     let request = loopback().root_certificate("api.test", &other.pem).unwrap();
     refused(&request, url(), "`api.test` did not answer: invalid peer certificate").await;
     let request = loopback().root_certificate("other.test", &authority.pem).unwrap();
     refused(&request, url(), "`api.test` did not answer").await;
-    // Each of several is trusted; what is said last of a host counts.
+    // Each authority of a bundle is trusted. The last setting for a host wins.
     let both = format!("{}{}", other.pem, authority.pem);
     answered_with(&loopback().root_certificate("api.test", both).unwrap(), url()).await;
     let request = loopback().root_certificate("api.test", &authority.pem).unwrap();
@@ -156,7 +157,7 @@ async fn a_certificate_for_another_name_is_refused() {
     refused(&request, server.url("api.test", "/"), "`api.test` did not answer: invalid peer certificate").await;
     refused(&request, server.url("127.0.0.1", "/"), "did not answer").await;
     assert_eq!(server.asked(), Vec::<String>::new());
-    // A server that does not speak TLS is not asked without it.
+    // A server that does not support TLS is not contacted without it.
     let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = plain.local_addr().unwrap().port();
     let heard = tokio::spawn(async move {
@@ -189,7 +190,7 @@ async fn a_redirect_from_tls_to_none_is_refused() {
     assert_eq!(plain.asked(), Vec::<String>::new());
     let read = answered_with(&request, server.url("api.test", "/here")).await;
     assert_eq!(read["url"], json!(server.url("api.test", "/landed")));
-    // A redirect to a host of another authority is held against that one.
+    // After a redirect, the authority of the new host applies.
     let elsewhere = Authority::new().server("far.test", &BOTH, |_| json_of(&json!("reached"))).await;
     let to = elsewhere.url("far.test", "/");
     let leading = authority.server("api.test", &BOTH, move |_| redirect(&to)).await;

@@ -1,5 +1,5 @@
-//! The tool `http_request`: what it answers, and that it goes nowhere else, whatever a model writes, a name resolves to or a
-//! server answers.
+//! The tool `http_request`: its outputs, and that it contacts no other address, regardless of the
+//! model's arguments, DNS results and server responses.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::loopback_server::{Server, answered, json_of, read, redirect};
 
-/// One that may ask this machine at one address.
+/// Allows requests to `127.0.0.1` only.
 fn loopback() -> HttpRequest {
     HttpRequest::new().guard(AddressGuard::default().allow("127.0.0.1".parse().unwrap(), 32))
 }
@@ -156,13 +156,13 @@ async fn a_name_is_resolved_once_and_checked_whole() {
             async move { Ok(found) }
         })
     };
-    // Whatever the name means later, the connection is made to what was checked.
+    // The connection goes to the checked address, even if the name resolves differently later.
     let read = read_json(&ask(&resolving(vec![vec!["127.0.0.1"]]), json!({"url": url("/")})).await);
     assert_eq!((&read["body"], *calls.lock().unwrap()), (&json!("reached"), 1));
-    // One address that is not allowed among others.
+    // One forbidden address among several is refused.
     let request = resolving(vec![vec!["127.0.0.1", "127.0.0.2"]]);
     refused(&request, json!({"url": url("/")}), "`rebind.test` is not requested: 127.0.0.2 is not").await;
-    // The name changes between two hops.
+    // The name resolves differently between two hops.
     server.asked();
     let request = resolving(vec![vec!["127.0.0.1"], vec!["10.0.0.7"]]);
     refused(&request, json!({"url": url("/again")}), "`rebind.test` is not requested: 10.0.0.7 is not").await;
@@ -205,7 +205,8 @@ async fn redirects_are_requests_like_the_first() {
     assert!(!sent.contains("mine"), "{sent}");
     let read = read_json(&ask(&request, get("/nowhere")).await);
     assert_eq!((&read["status"], &read["body"]), (&json!(302), &json!("no location")));
-    // A request that changes something is not made anew elsewhere; one that is answered elsewhere is read there.
+    // A request with side effects is not repeated at another server. A redirected POST is
+    // followed with GET.
     let post = |path: &str, method: &str| json!({"url": server.url(path), "method": method});
     refused(&request, post("/repeat", "POST"), "which it was not meant for").await;
     refused(&request, post("/away", "DELETE"), "which it was not meant for").await;
@@ -238,7 +239,8 @@ async fn keys_reach_one_host_and_nobody_else() {
     let own = json!({"url": format!("http://api.test:{}/", server.port), "headers": {"Authorization": "x"}});
     refused(&request, own, "the header `authorization` of `api.test` is set already").await;
     assert!(!format!("{request:?}").contains("sk-"));
-    // Another port of the host is another server, also after a redirect and for a key without a port.
+    // Another port of the host is another server, also after a redirect and for a key without a
+    // port.
     let to_port = format!("http://api.test:{}/", other.port);
     let leading = Server::start(move |_| redirect(&to_port)).await;
     let request = request.secret_header(format!("api.test:{}", leading.port), "authorization", key()).secret_header(
@@ -250,7 +252,7 @@ async fn keys_reach_one_host_and_nobody_else() {
     assert!(leading.asked()[0].contains("sk-1234567890"));
     let asked = other.asked();
     assert!(asked.len() == 1 && !asked.concat().contains("sk-"), "{asked:?}");
-    // A public address without TLS is not given a key.
+    // The key is not sent to a public address without TLS.
     let public = HttpRequest::new()
         .secret_header("api.test", "authorization", Secret::new("Bearer sk-1234567890"))
         .resolver(|_| async { Ok(vec!["203.0.114.1".parse().unwrap()]) });
@@ -298,7 +300,7 @@ async fn hosts_methods_and_headers_are_those_that_are_allowed() {
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
 }
 
-/// A server that speaks for ever, slowly, not at all, or breaks off.
+/// A server that never stops, responds slowly or not at all, or breaks off.
 #[tokio::test]
 async fn a_server_that_misbehaves_is_an_error_in_bounded_time_and_memory() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
-//! A client of an MCP server that has a session over HTTP, by hand: requests are bytes, and streams are read line by line.
+//! A handwritten client of an MCP server with an HTTP session: requests are bytes, and streams are
+//! read line by line.
 
 use std::net::SocketAddr;
 
@@ -23,7 +24,7 @@ impl Response {
         Some(line[name.len() + 2..].trim().to_owned())
     }
 
-    /// The next message of the stream; `None` when that has ended.
+    /// Returns the next message of the stream, or `None` when it has ended.
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
@@ -40,7 +41,7 @@ impl Response {
         self.message().await.unwrap_or_else(|| panic!("no message: {}", self.head))
     }
 
-    /// Reads all that is left.
+    /// Reads the rest of the stream.
     pub(crate) async fn rest(mut self) -> String {
         let mut rest = String::new();
         let _ = within("the end of the response", self.stream.read_to_string(&mut rest)).await;
@@ -62,7 +63,7 @@ pub(crate) async fn send(address: SocketAddr, method: &str, headers: &str, body:
     Response { head, stream }
 }
 
-/// The request that begins a session.
+/// Builds the request that starts a session.
 pub(crate) fn initialize(capabilities: &Value) -> String {
     let client = json!({"name": "by hand", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
@@ -78,7 +79,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// One that begins a session, when it gets one.
+    /// Sends `initialize` and returns the result, with a client if the server opened a session.
     pub(crate) async fn begin(address: SocketAddr, headers: &str, capabilities: &Value) -> (Value, Option<Self>) {
         let mut begun = send(address, "POST", headers, &initialize(capabilities)).await;
         assert_eq!(begun.status(), 200, "{}", begun.head);
@@ -92,7 +93,7 @@ impl Client {
         (answer, Some(client))
     }
 
-    /// One whose person can be asked.
+    /// Starts a session whose client supports elicitation.
     pub(crate) async fn asked(address: SocketAddr, headers: &str) -> Self {
         Self::begin(address, headers, &json!({"elicitation": {}})).await.1.expect("a session")
     }
@@ -101,7 +102,7 @@ impl Client {
         send(self.address, method, &self.headers, body).await
     }
 
-    /// Sends what has no answer.
+    /// Sends a message that has no response.
     pub(crate) async fn say(&self, message: &Value) {
         let response = self.send("POST", &message.to_string()).await;
         assert_eq!(response.status(), 202, "{}", response.head);

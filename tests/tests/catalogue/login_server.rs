@@ -1,5 +1,5 @@
-//! A server of tools that wants a login, and its authorization server, by hand on loopback: both do as they should, but for
-//! what a test says.
+//! An MCP server that requires a login, and its authorization server, both handwritten on loopback.
+//! They behave correctly except where a test overrides an answer.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,15 +13,15 @@ use tokio::net::TcpListener;
 
 use crate::raw_http::{Request, full, request};
 
-/// What was asked of one of the two.
+/// A request to one of the two servers.
 pub(crate) struct Asked {
-    /// `GET /path`, without the query.
+    /// Method and path without the query, such as `GET /path`.
     pub(crate) line: String,
     pub(crate) request: Request,
 }
 
 impl Asked {
-    /// A field of a form.
+    /// Returns a form field.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         field(&self.request.body, name)
     }
@@ -37,7 +37,7 @@ impl Asked {
     }
 }
 
-/// A field of a form or of a query, decoded as far as the tests need it.
+/// Returns a field of a form or a query, with the decoding that the tests need.
 pub(crate) fn field(form: &str, name: &str) -> Option<String> {
     let value = form.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     let mut out = Vec::new();
@@ -55,15 +55,15 @@ pub(crate) fn field(form: &str, name: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// What both have seen and given.
+/// State of both servers.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) lines: Vec<String>,
-    /// The tokens that the server of tools takes, with the scopes of each.
+    /// Valid access tokens with the scopes of each.
     pub(crate) tokens: Vec<(String, BTreeSet<String>)>,
     refresh_tokens: BTreeSet<String>,
     refreshed: usize,
-    /// The addresses that a person was sent to.
+    /// Addresses that the person was sent to.
     pub(crate) visits: Vec<String>,
     given: usize,
     challenge: String,
@@ -77,7 +77,7 @@ pub(crate) struct Site {
     pub(crate) server: String,
     pub(crate) issuer: String,
     pub(crate) seen: Arc<Mutex<Seen>>,
-    /// Seconds that a token of a person's login lasts; of one that was renewed it is an hour.
+    /// Lifetime in seconds of a token from a person's login. A renewed token lasts one hour.
     pub(crate) lasts: Value,
     answers: Answers,
 }
@@ -87,7 +87,8 @@ impl Site {
         Self::lasting(json!(3600), answers).await
     }
 
-    /// `answers` says what is answered in place of what is right: the whole response; an empty one is silence.
+    /// Starts the servers. `answers` returns a whole response that overrides the correct one; an
+    /// empty one is silence.
     pub(crate) async fn lasting(
         lasts: Value,
         answers: impl Fn(&Asked, &Site) -> Option<String> + Send + Sync + 'static,
@@ -133,17 +134,17 @@ impl Site {
         self.seen.lock().unwrap()
     }
 
-    /// How often a person was sent to the authorization server.
+    /// Returns how often a person was sent to the authorization server.
     pub(crate) fn visits(&self) -> usize {
         self.seen().visits.len()
     }
 
-    /// How often a token was renewed, or should have been.
+    /// Returns how often a token renewal was requested.
     pub(crate) fn refreshed(&self) -> usize {
         self.seen().refreshed
     }
 
-    /// How often something was asked.
+    /// Returns how often this request was received.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.seen().lines.iter().filter(|of| *of == line).count()
     }
@@ -168,7 +169,7 @@ impl Site {
         })
     }
 
-    /// The tokens that were given are taken no longer; refresh tokens are.
+    /// Invalidates the access tokens, but not the refresh tokens.
     pub(crate) fn forget_tokens(&self) {
         self.seen().tokens.clear();
     }
@@ -177,7 +178,7 @@ impl Site {
         self.seen().refresh_tokens.clear();
     }
 
-    /// What a server of tools answers to somebody without a login.
+    /// Builds the MCP server's response to a client without a login.
     pub(crate) fn unauthorized(&self, more: &str) -> String {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.server);
         format!(
@@ -209,14 +210,14 @@ impl Site {
         }
     }
 
-    /// Gives tokens, each good from now on.
+    /// Issues tokens.
     pub(crate) fn tokens(&self, asked: &Asked) -> Value {
         let is_renewal = asked.field("grant_type").as_deref() == Some("refresh_token");
         let scopes = self.seen().challenge.split(' ').map(str::to_owned).collect();
         let mut seen = self.seen();
         if is_renewal {
             seen.refreshed += 1;
-            // Each is good once.
+            // Each refresh token can be used once.
             if !seen.refresh_tokens.remove(&asked.field("refresh_token").unwrap_or_default()) {
                 return json!({"error": "invalid_grant"});
             }
@@ -232,13 +233,13 @@ impl Site {
         })
     }
 
-    /// A person who agrees at once.
+    /// Simulates a person who agrees at once.
     pub(crate) fn person(&self) -> McpAuthorization {
         let site = self.clone();
         self.visited(move |url| site.redirected(url))
     }
 
-    /// A person who brings back what a test says.
+    /// Simulates a person whose browser returns the given redirect.
     pub(crate) fn visited(&self, back: impl Fn(&str) -> String + Send + Sync + 'static) -> McpAuthorization {
         let site = self.clone();
         McpAuthorization::browser("http://127.0.0.1:1/callback", move |url| {
@@ -248,7 +249,7 @@ impl Site {
         })
     }
 
-    /// Where a browser is sent back to after a login at an address.
+    /// Returns the redirect of the browser after a login at this address.
     pub(crate) fn redirected(&self, url: &str) -> String {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let state = field(query, "state").unwrap_or_default();
@@ -265,7 +266,7 @@ impl Site {
     }
 }
 
-/// What the server of tools answers to somebody with a login.
+/// Answers an authenticated client of the MCP server.
 pub(crate) fn tools(request: &Request) -> String {
     let tool = json!({"name": "work", "inputSchema": {"type": "object"}});
     let answer = match request.method() {
@@ -280,7 +281,7 @@ pub(crate) fn tools(request: &Request) -> String {
     full("200 OK", "application/json", &answer.to_string())
 }
 
-/// Calls the tool of the server.
+/// Calls the server's tool.
 pub(crate) async fn work(client: &McpClient) -> ToolResult {
     let call = ToolCall::new("c", "mcp.far.work", "{}");
     match Runtime::builder().toolset(client.clone()).build().invoke(&call, &[]).await {

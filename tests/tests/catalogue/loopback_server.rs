@@ -1,4 +1,5 @@
-//! A server of HTTP on loopback whose answers are bytes that a test writes, and the bytes.
+//! An HTTP server on loopback. A test writes its responses as bytes and reads the requests as
+//! bytes.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +7,8 @@ use agentflow::serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server on loopback that answers each connection by a function of its request, and keeps what it was asked.
+/// A loopback server that answers each connection with a function of its request. It records the
+/// requests.
 pub(crate) struct Server {
     pub(crate) port: u16,
     asked: Arc<Mutex<Vec<String>>>,
@@ -40,7 +42,7 @@ impl Server {
     }
 }
 
-/// A request: its head, and as much of a body as it says that it has.
+/// Reads a request: its head, and a body of the declared length.
 pub(crate) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> (S, String) {
     let mut all = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,5 +1,5 @@
-//! What a runtime knows by name, and what an agent makes of it: origins, duplicates, toolsets, and agents and workflows
-//! as tools.
+//! Names in a runtime and their use by agents: origins, duplicates, toolsets, and agents and
+//! workflows as tools.
 
 mod a2a_agents;
 mod a2a_callers;

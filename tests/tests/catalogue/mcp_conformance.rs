@@ -1,6 +1,6 @@
-//! The official conformance suite of the Model Context Protocol against a runtime that is served over HTTP, with the tools
-//! that it asks for, and against a client. What they do not have stands in a baseline for each revision, with its reason; a scenario of a
-//! baseline that passes fails the test, too.
+//! The official MCP conformance suite, run against a runtime served over HTTP with the tools that
+//! the suite requires, and against a client. Unsupported scenarios are listed in a baseline per
+//! revision, with the reason. A listed scenario that passes fails the test, too.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ use agentflow_testing::{ScriptedModel, Turn};
 use agentflow_tests::mcp_conformance;
 use tokio::net::TcpListener;
 
-/// A picture of one pixel.
+/// An image of one pixel.
 const PNG: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-/// A sound without a sample.
+/// An audio file without a sample.
 const WAV: &str = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
 /// Gives a text.
@@ -144,7 +144,7 @@ struct Account {
     email: String,
 }
 
-/// Asks who somebody is.
+/// Asks for an account.
 #[workflow]
 async fn test_elicitation(message: String) -> Result<String> {
     let account: Account = gate!("{message}", message, answer = Account).await?;
@@ -254,7 +254,7 @@ async fn test_input_required_result_sampling() -> Result<String> {
     Ok(capital_question.text)
 }
 
-/// Asks the client's model, whoever calls.
+/// Asks the client's model, even without that capability.
 #[workflow]
 async fn test_missing_capability() -> Result<String> {
     let reply: ClientReply = gate!("Say something.", answer = ClientReply).await?;
@@ -276,7 +276,7 @@ async fn test_input_required_result_multiple_inputs(cx: &Context) -> Result<Stri
 #[agent(tools = [agentflow::ask_user])]
 async fn test_input_required_result_capabilities(cx: &Context) -> Result<String>;
 
-/// A model that asks a client's person, its model and the client, at once.
+/// Creates a model that asks the client's person, its model and the client itself in one turn.
 fn asks_all() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let is_answered = request.messages.messages().iter().any(|message| message.results().next().is_some());
@@ -304,7 +304,7 @@ const WORKFLOWS: [&str; 12] = [
     "test_streaming_elicitation",
 ];
 
-/// What the suite reads.
+/// Adds the resources that the suite reads.
 fn with_resources(server: McpServer) -> McpServer {
     server
         .resource(ServedResource::text("test://static-text", "This is the content of the static text resource."))
@@ -320,7 +320,7 @@ fn with_resources(server: McpServer) -> McpServer {
         )
 }
 
-/// What the suite fills in.
+/// Adds the prompts that the suite fills in.
 fn with_prompts(server: McpServer) -> McpServer {
     let arguments =
         ServedPrompt::text("test_prompt_with_arguments", "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'");
@@ -356,7 +356,7 @@ const TOOLS: [&str; 9] = [
     "test_tool_with_progress",
 ];
 
-/// What does not pass, for each revision.
+/// Returns the file of expected failures for a revision.
 fn baseline(revision: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"))
 }
@@ -380,7 +380,7 @@ async fn conforms(revision: &str) {
     let runtime = Runtime::builder().model(asks_all()).store(MemoryStore::new()).build();
     let server = McpServer::from_runtime(&runtime).tools(TOOLS).workflows(WORKFLOWS).agents(AGENTS);
     let server = with_prompts(with_resources(server));
-    // The suite is a page of this machine.
+    // The suite acts as a web page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);
     let serving = tokio::spawn(async move { server.serve_http(listener).await });
     suite.args(["server", "--url", &url, "--requirements", revision, "--expected-failures"]).arg(baseline(revision));

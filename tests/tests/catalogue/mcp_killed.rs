@@ -1,5 +1,5 @@
-//! A process that is killed while a tool of an MCP server waits for a person: the answer is given by another process, a
-//! third one continues the call, and the tool is called once.
+//! A process is killed while a tool of an MCP server waits for a person. Another process gives the
+//! answer, a third one continues the call, and the tool is called once.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use agentflow_tests::{Agentwf, Process};
 
 const HOST: &str = env!("CARGO_BIN_EXE_mcp-asking");
 
-/// The files of one run.
+/// Files of one run.
 struct Files {
     store: String,
     calls: String,
@@ -30,7 +30,7 @@ impl Files {
             let paths: Vec<String> = asked.split(' ').map(ToOwned::to_owned).collect();
             (paths.len() == questions).then_some(paths)
         })
-        // Dropping it kills it, as nothing else can.
+        // Dropping the process kills it with SIGKILL.
     }
 
     fn answer(&self, answer: &str) -> agentflow_tests::Ended {
@@ -61,7 +61,7 @@ fn the_tool_of_a_killed_process_is_called_once() {
         let folder = tempfile::tempdir().unwrap();
         let run = Files::of(folder.path(), form);
         assert_eq!(run.killed("start", 1), [path], "{form}");
-        // It waits on in a second process, which is killed, too.
+        // A second process waits for the same question and is killed, too.
         assert_eq!(run.killed("wait", 1), [path], "{form}");
         let wrong = run.answer(r#"{"seat": 7}"#);
         assert!(wrong.code == Some(1) && wrong.stderr.contains("does not fit"), "{form}: {}", wrong.stderr);

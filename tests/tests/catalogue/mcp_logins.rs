@@ -1,4 +1,5 @@
-//! Logging in to MCP servers: who is asked and when, what is renewed, which scopes are added, where logins are kept.
+//! Logins to MCP servers: when a person is asked, how tokens are renewed, how scopes are added, and
+//! where logins are stored.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ async fn nobody_is_asked_by_a_call_unless_the_program_says_so() {
     assert!(matches!(error, McpError::Unauthorized { .. }), "{text}");
     assert!(text.contains("`far`") && text.contains(&format!("agentwf mcp login --url {}", site.url())), "{text}");
     assert!(site.seen().visits.is_empty());
-    // It is not one that failed: whoever logs in meanwhile need not wait.
+    // This does not count as a failure, so a later login need not wait.
     assert_eq!(client.health().failures, 0);
 
     let client = site.client(site.person().when_needed());
@@ -108,7 +109,7 @@ async fn a_token_that_is_refused_is_renewed_once_for_all() {
     let answers = futures_util::future::join_all((0..8).map(|_| work(&client))).await;
     assert!(answers.iter().all(|answer| &*answer.text() == "done"), "{answers:?}");
     assert_eq!((site.refreshed(), site.visits()), (1, 1));
-    // The connection is the same one.
+    // The connection is reused.
     assert_eq!(client.health().connections, 1);
 }
 
@@ -123,7 +124,7 @@ async fn a_server_that_refuses_what_was_just_given_ends_it() {
 
 #[tokio::test]
 async fn scopes_are_added_and_asked_for_once() {
-    // A call wants `write`, and then `admin`, whatever is granted.
+    // A call requires `write` and then `admin`, regardless of the granted scopes.
     let site = Site::new(|asked, site| {
         let token = asked.request.head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "))?.to_owned();
         let scopes = site.seen().tokens.iter().find(|(of, _)| *of == token)?.1.clone();
@@ -148,7 +149,7 @@ async fn scopes_are_added_and_asked_for_once() {
     assert!(refused.output.contains("`admin`") && refused.output.contains("not granted"), "{}", refused.output);
     assert_eq!(site.visits(), 3);
 
-    // Where nobody may be asked it is said what is lacking.
+    // Without a person, the error names the missing scopes.
     let quiet = site.client(site.person().scopes(["read"]));
     quiet.login().await.unwrap();
     let lacks = work(&quiet).await;
@@ -216,7 +217,7 @@ async fn a_login_ends_with_its_client_and_after_its_time() {
     login.abort();
     within("the question to be dropped", gone.notified()).await;
 
-    // The clock stops until the person is asked, or the time limit might be reached earlier.
+    // The clock stops until the person is asked; otherwise the time limit might be reached earlier.
     let client = site.client(waits(&asked, &gone).login_timeout(Duration::from_secs(3600)));
     let login = tokio::spawn(async move { client.login().await });
     within("the person to be asked", hold_time(asked.notified())).await;
@@ -241,7 +242,7 @@ async fn logins_are_kept_for_other_processes_and_removed() {
         assert_eq!((mode(&files[0]), mode(files[0].parent().unwrap())), (0o600, 0o700));
     }
 
-    // Two others have it, one renews it, and the other takes what that one has kept.
+    // Two other clients share the login. One renews it, and the other uses the renewed tokens.
     let (one, other) =
         (site.client(McpAuthorization::stored(logins.clone())), site.client(McpAuthorization::stored(logins.clone())));
     assert_eq!((&*work(&one).await.text(), &*work(&other).await.text()), ("done", "done"));
@@ -260,7 +261,7 @@ async fn logins_are_kept_for_other_processes_and_removed() {
     let nobody = one.login().await.unwrap_err();
     assert!(matches!(nobody, McpError::Unauthorized { .. }), "{nobody}");
 
-    // What is not a login of this server does not count.
+    // An invalid file does not count as a login.
     std::fs::write(&files[0], "{\"version\": 1, \"access_token\": 7").unwrap();
     let error = site.client(McpAuthorization::stored(logins.clone())).connect().await.unwrap_err();
     assert!(error.to_string().contains("the program has no login"), "{error}");
@@ -273,7 +274,7 @@ async fn a_program_logs_in_as_a_client_with_a_secret() {
         if asked.line != "POST /token" {
             return None;
         }
-        // `me:` and `s3cret+words`, as RFC 6749 has them encoded.
+        // `me:` and `s3cret+words`, encoded as in RFC 6749.
         let is_known = asked.has_header("authorization: Basic bWUlM0E6czNjcmV0JTJCd29yZHM=");
         let is_of_client = asked.field("grant_type").as_deref() == Some("client_credentials");
         let is_for = asked.field("resource").as_deref() == Some(&*site.url());
@@ -293,7 +294,8 @@ async fn a_program_logs_in_as_a_client_with_a_secret() {
     assert_eq!(&*work(&client).await.text(), "done");
     assert!(site.seen().visits.is_empty());
 
-    // The secret is of one authorization server, and no other gets it, whatever the server of tools names.
+    // The secret belongs to one authorization server. No other receives it, even if the MCP server
+    // names another one.
     let before = site.count("POST /token");
     let client = site.client(McpAuthorization::client_credentials("https://login.example", "me:", secret()));
     let error = client.connect().await.unwrap_err().to_string();
@@ -321,7 +323,7 @@ async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
         let _ = stream.read_to_string(&mut page).await;
         page
     };
-    // Those that say nothing keep nobody waiting, however many.
+    // Silent connections delay no login, however many there are.
     let mut mute = Vec::new();
     for _ in 0..40 {
         mute.push(TcpStream::connect(host).await.unwrap());
@@ -404,7 +406,7 @@ async fn a_server_that_lets_anybody_connect_is_logged_in_to_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_logs_in_for_its_other_commands() {
-    // Its tool returns the token that it received.
+    // The tool returns the token that the server received.
     let site = Site::new(|asked, site| {
         let token = site.seen().tokens.last().map(|(token, _)| token.clone()).unwrap_or_default();
         let result = json!({"content": [{"type": "text", "text": format!("done by {token}")}]});
@@ -438,7 +440,7 @@ async fn the_command_line_logs_in_for_its_other_commands() {
     assert_eq!(field(query, "scope").as_deref(), Some("read"));
     let back = format!("{redirect}?code=c&state={state}&iss={}", site.issuer);
     let answer = tokio::task::spawn_blocking(move || agentflow_tests::get(&back)).await.unwrap();
-    // It speaks HTTP/1.1 alone, as browsers do.
+    // The login's listener accepts only HTTP/1.1, as browsers send it. `get` sends HTTP/1.0.
     assert_eq!(answer.unwrap().status, 404);
     let host = redirect.strip_prefix("http://").unwrap().strip_suffix("/callback").unwrap();
     let mut stream = TcpStream::connect(host).await.unwrap();

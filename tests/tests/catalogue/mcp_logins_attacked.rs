@@ -1,5 +1,5 @@
-//! Servers and authorization servers that misbehave while a program logs in: each is refused with a sentence that says why,
-//! within its time, and nobody is sent to it, or gets a code or a token, that should not.
+//! Misbehaving MCP servers and authorization servers during a login. Each attack is refused in time
+//! with a clear error, and no person, code or token reaches the wrong server.
 
 use std::time::{Duration, Instant};
 
@@ -16,24 +16,24 @@ fn answer(value: &Value) -> String {
 const RESOURCE: &str = "GET /.well-known/oauth-protected-resource/mcp";
 const METADATA: &str = "GET /.well-known/oauth-authorization-server";
 
-/// How far a login gets.
+/// The stage that a login reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// Nobody is asked.
+    /// The person is not asked.
     Discovery,
-    /// A token is asked for, and none is kept.
+    /// A token is requested, but none is stored.
     Token,
 }
 
 type Attack = fn(&Asked, &Site) -> Option<String>;
 
-/// What one metadata document says otherwise.
+/// Overrides one field of a metadata document.
 fn changed(mut document: Value, key: &str, value: Value) -> Option<String> {
     document[key] = value;
     Some(answer(&document))
 }
 
-/// What is answered, how far that gets, and what is said.
+/// Attacks: name, the stage reached, the expected error, and the overriding answers.
 const ATTACKS: [(&str, Until, &str, Attack); 27] = [
     ("of the whole host, by one who has a part of it", Until::Discovery, "is only a part of", |asked, site| {
         (asked.line == RESOURCE).then(|| changed(site.resource(), "resource", json!(site.server)))?
@@ -176,7 +176,7 @@ async fn each_is_refused_before_it_gets_what_it_wants() {
         };
         assert_eq!(got, until, "{what}: {text}");
         says_no_secret(&site, what, &text);
-        // It has no login, and the next call says so.
+        // No login was stored, and the next call reports that.
         let text = client.connect().await.unwrap_err().to_string();
         assert!(text.contains("the program has no login"), "{what}: {text}");
     }

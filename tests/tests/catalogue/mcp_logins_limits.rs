@@ -1,5 +1,5 @@
-//! What a login does not do: it asks for no more than the program says, sends nothing in the clear, keeps nobody waiting, and
-//! loses no tokens that were given.
+//! Limits of a login: it requests no more scopes than the program allows, sends nothing in plain
+//! text, delays no other request, and loses no issued tokens.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Context as TaskContext;
@@ -41,7 +41,7 @@ async fn a_client_of_one_authorization_server_is_used_at_no_other() {
     assert!(error.contains("has no client there, but at `https://login.example`"), "{error}");
     assert_eq!((site.visits(), site.count("GET /.well-known/oauth-authorization-server")), (0, 0));
 
-    // A server that is its own authorization server is another one, too.
+    // A server that acts as its own authorization server counts as a different one, too.
     let site = Site::new(|asked, site| {
         let is_its_own = asked.line.starts_with("GET /.well-known/oauth-protected-resource");
         let metadata = json!({"issuer": site.server, "token_endpoint": format!("{}/token", site.server)});
@@ -139,7 +139,7 @@ async fn tokens_that_were_given_are_kept_whatever_ends_meanwhile() {
         let slot = Arc::clone(&slot);
         Site::new(move |asked, _| {
             if asked.line == "POST /token" {
-                // It is closed while the code is on its way.
+                // The client is closed while the code is being exchanged.
                 let client = slot.get().unwrap().clone();
                 let mut close = Box::pin(async move { client.close().await });
                 assert!(close.as_mut().poll(&mut TaskContext::from_waker(noop_waker_ref())).is_pending());
@@ -168,7 +168,7 @@ async fn an_end_that_cannot_be_read_is_as_none() {
     }
 }
 
-/// A person who never answers; when they were asked is said.
+/// Simulates a person who never answers, and signals when they are asked.
 fn absent(asked: &Arc<Notify>) -> McpAuthorization {
     let asked = Arc::clone(asked);
     McpAuthorization::browser("http://127.0.0.1:1/callback", move |_| {

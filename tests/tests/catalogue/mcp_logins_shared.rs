@@ -1,5 +1,5 @@
-//! Logins that several processes and programs have: what one renews or removes the others take, and nobody has one that was
-//! made as somebody else.
+//! Logins shared by several processes and programs. A login that one renews or removes is updated
+//! for the others, and no program uses a login of another identity.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use crate::login_server::{Site, field, work};
 use crate::raw_http::full;
 
-/// What is kept, as a process sees it that has read it before another one changed it: so often.
+/// A login store that returns an outdated login this many times, like a process that read it before
+/// another one changed it.
 struct Before {
     logins: McpLoginFolder,
     login: Secret,
@@ -45,7 +46,7 @@ fn folder() -> (TempDir, McpLoginFolder) {
     (folder, logins)
 }
 
-/// What is kept, with something that is otherwise.
+/// Returns the stored login with one field changed.
 async fn kept_with(site: &Site, logins: &McpLoginFolder, key: &str, value: Value) -> Secret {
     let text = logins.load(&site.url()).await.unwrap().unwrap();
     let mut login: Value = serde_json::from_str(text.expose()).unwrap();
@@ -53,7 +54,7 @@ async fn kept_with(site: &Site, logins: &McpLoginFolder, key: &str, value: Value
     Secret::new(login.to_string())
 }
 
-/// One that revokes all tokens of a login when a refresh token comes twice.
+/// Starts a site that revokes all tokens of a login when a refresh token is used twice.
 async fn site_with_families() -> Site {
     let spent = Mutex::new(std::collections::BTreeSet::new());
     Site::new(move |asked, site| {
@@ -88,7 +89,7 @@ async fn of_two_processes_that_renew_at_once_one_does() {
     let site = site_with_families().await;
     let (_folder, logins) = folder();
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
-    // What ends soon is renewed before it is used, and what was refused after that.
+    // A token that is about to expire is renewed before use, and a refused one afterwards.
     for is_refused in [false, true] {
         let before = site.refreshed();
         if is_refused {
@@ -122,11 +123,11 @@ async fn a_login_that_another_process_renews_is_waited_for() {
     let ends_soon = kept_with(&site, &logins, "renew_at", json!(0)).await;
     logins.save(&site.url(), Some(&ends_soon)).await.unwrap();
     let renewed = kept_with(&site, &logins, "renew_at", json!(u64::MAX)).await;
-    // Another process, until it has kept what it was given.
+    // Simulates another process that renews the login and stores it later.
     let other = logins.lock(&site.url()).await.unwrap();
     let client = site.client(McpAuthorization::stored(logins.clone()));
     let renews = async {
-        // As far as the client comes.
+        // Lets the client advance until it waits for the lock.
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
@@ -135,7 +136,7 @@ async fn a_login_that_another_process_renews_is_waited_for() {
     };
     let (said, ()) = tokio::join!(work(&client), renews);
     assert_eq!((&*said.text(), site.refreshed()), ("done", 0));
-    // A lock of a login that was removed locks nothing, and the file of it is gone.
+    // A lock of a removed login does not lock anything, and its file is deleted.
     let before = logins.lock(&site.url()).await.unwrap();
     logins.save(&site.url(), None).await.unwrap();
     let after = logins.lock(&site.url()).await.unwrap();
@@ -154,7 +155,7 @@ async fn who_is_refused_leaves_what_another_process_has_kept() {
     let one = site.client(McpAuthorization::stored(logins.clone()));
     assert_eq!(&*work(&one).await.text(), "done");
     let kept = logins.load(&site.url()).await.unwrap().unwrap();
-    // It reads the earlier login until that is refused.
+    // This client reads the outdated login until it is refused.
     let before = Before { logins: logins.clone(), login, times: Mutex::new(3) };
     let other = site.client(McpAuthorization::stored(before));
     assert_eq!(&*work(&other).await.text(), "done");
@@ -193,11 +194,12 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
     let elsewhere = site.person().client("https://login.example", "one", secret()).logins(logins.clone());
     let error = site.client(elsewhere).connect().await.unwrap_err().to_string();
     assert!(error.contains("the program has no login"), "{error}");
-    // One who may not have it does not remove it.
+    // A program that may not use the login does not remove it.
     site.client(person("two")).logout().await.unwrap();
     assert!(logins.load(&site.url()).await.unwrap().is_some());
 
-    // The program itself is not the person who has logged in with the same client, nor the other way round.
+    // The program's own login is separate from a person's login with the same client, and vice
+    // versa.
     let itself = McpAuthorization::client_credentials(&site.issuer, "one", secret().unwrap()).logins(logins.clone());
     let before = site.count("POST /token");
     assert_eq!(&*work(&site.client(itself)).await.text(), "done");
@@ -260,7 +262,7 @@ async fn a_folder_that_others_can_write_to_is_refused() {
 
 #[tokio::test]
 async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
-    // Its server has forgotten it.
+    // The authorization server no longer knows the client.
     let site = Site::new(|asked, _| {
         let is_renewal = asked.field("grant_type").as_deref() == Some("refresh_token");
         is_renewal.then(|| full("401 Unauthorized", "application/json", r#"{"error": "invalid_client"}"#))
@@ -273,7 +275,7 @@ async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
     client.login().await.unwrap();
     assert_eq!((site.visits(), site.count("POST /register")), (2, 2));
 
-    // The time of its secret is over.
+    // The client's secret has expired.
     for (ends, registered) in [(1, 2), (0, 1)] {
         let site = Site::new(move |asked, _| {
             let client = json!({
@@ -329,7 +331,7 @@ async fn scopes_that_a_login_lacks_are_asked_for_when_it_is_asked_for() {
     let asked = |visit: usize| field(site.seen().visits[visit].split_once('?').unwrap().1, "scope");
     assert_eq!((asked(1).as_deref(), &*work(&client).await.text()), (Some("read write"), "done"));
 
-    // So are those that another program says, which has the same login.
+    // Scopes of another program with the same login are added, too.
     let more: McpClient = site.client(person("admin"));
     more.login().await.unwrap();
     assert_eq!(asked(2).as_deref(), Some("read write admin"));

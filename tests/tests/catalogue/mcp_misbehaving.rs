@@ -1,4 +1,4 @@
-//! MCP servers that misbehave: whatever one does, a call has a typed error in bounded time.
+//! Misbehaving MCP servers. Every call returns a typed error in bounded time.
 
 use agentflow::mcp::{McpClient, McpClientBuilder, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
@@ -23,7 +23,7 @@ async fn called(runtime: &Runtime) -> ToolResult {
     runtime.invoke(&ToolCall::new("c", "mcp.notes.work", "{}"), &[]).await.unwrap()
 }
 
-/// A server that answers each request of a method with the lines of a function.
+/// Creates a client of a server whose responses come from `answer`: the lines for each request.
 fn peer(answer: impl Fn(&str, &Value) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static) -> McpClientBuilder {
     McpClient::in_memory("notes", move || {
         let (near, far) = tokio::io::duplex(1 << 16);
@@ -88,7 +88,7 @@ async fn one_that_never_answers_the_handshake_fails_within_the_time_for_connecti
     assert_eq!((client.health().is_connected, client.health().failures), (false, 1));
 }
 
-/// A server of the era with a handshake that answers every method it does not know with an empty result.
+/// Runs a server of the handshake protocol that answers every unknown method with an empty result.
 async fn agreeable(stream: DuplexStream) {
     let (read, mut write) = tokio::io::split(stream);
     let mut lines = BufReader::new(read).lines();
@@ -180,7 +180,7 @@ async fn a_message_over_the_limit_ends_the_connection_and_its_calls() {
         assert_eq!(result.status, ToolStatus::Error);
         assert!(result.output.contains("a message has more than "), "{}", result.output);
         assert!(result.output.contains("whether the call had its effect is unknown"), "{}", result.output);
-        // The next call has a connection of its own.
+        // The next call opens a new connection.
         assert_eq!((&*called(&runtime).await.text(), server.connections()), ("done", 2));
         server.finish();
     }
@@ -381,7 +381,7 @@ async fn one_that_ends_in_every_call_rests_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
     let mut deep = json!({"type": "object"});
-    // Deeper than we allow, and less deep than a reader of JSON refuses.
+    // Deeper than our limit, but within the limit of the JSON parser.
     for _ in 0..50 {
         deep = json!({"type": "object", "properties": {"a": deep}});
     }
@@ -431,7 +431,7 @@ async fn floods_of_progress_lose_words_and_not_the_answer() {
     server.finish();
 }
 
-/// The five things that are read of a server, each with its error.
+/// Makes the five kinds of reads and returns their errors.
 async fn reads(client: &McpClient) -> [(&'static str, McpError); 5] {
     [
         ("resources/list", client.resources().await.unwrap_err()),
@@ -488,7 +488,7 @@ async fn reads_with_values_of_wrong_types_are_errors() {
 async fn lists_without_end_are_errors_of_every_list() {
     let entry = |name: &str| json!({"uri": format!("note://{name}"), "uriTemplate": name, "name": name});
     let page = |entries: Vec<Value>, next: Value| json!({"resources": entries, "resourceTemplates": entries, "prompts": entries, "nextCursor": next});
-    // A result says one list alone, since it says of which it is by its fields.
+    // A result contains a single list, because the client identifies the list by its field.
     let of_list = |method: &str, page: &Value| {
         let key = match method {
             "resources/list" => "resources",

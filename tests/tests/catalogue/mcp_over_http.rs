@@ -1,4 +1,5 @@
-//! MCP servers at an address: both forms of an answer, keys, lost answers, servers that forget, servers that misbehave.
+//! MCP servers over HTTP: both response forms, keys, lost responses, restarted servers, misbehaving
+//! servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,23 +17,24 @@ use tokio::net::TcpListener;
 
 use crate::raw_http::{Request, full, request};
 
-/// What a server sends: the whole of a response, and whether it ends the connection in the middle of it.
+/// The response of a server, or a connection that ends within it.
 enum Response {
     Json(Value),
     Events(Vec<String>),
     Status(&'static str, &'static str),
-    /// A response that says it is longer than it is.
+    /// A response that is shorter than its declared length.
     Broken(&'static str),
-    /// The beginning of a session.
+    /// The start of a session.
     Session(Value),
     /// A raw response.
     Bytes(String),
-    /// The stream of a session, which opens late; then it is so.
+    /// The event stream of a session. It opens late and then sets the flag.
     Stream(Arc<AtomicBool>),
     Silence,
 }
 
-/// A server that answers the handshake, notifications and `tools/list` itself, and the rest as the function says.
+/// Starts a server. It answers the handshake, notifications and `tools/list` itself, and other
+/// requests with `answer`.
 async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -75,7 +77,7 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
     format!("http://{address}/mcp")
 }
 
-/// The answer to the handshake.
+/// Builds the handshake response.
 fn welcome(request: &Request) -> Value {
     request.answer(json!({
         "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"},
@@ -128,7 +130,7 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
     assert_eq!(client.health().protocol.as_deref(), Some("2025-11-25"));
 }
 
-/// The example server of the TypeScript SDK responds in this way after a restart.
+/// The example server of the TypeScript SDK responds like this after a restart.
 #[tokio::test]
 async fn a_server_that_was_restarted_gets_a_new_session() {
     for (status, id) in [("400 Bad Request", "\"id\": null, "), ("500 Internal Server Error", ""), ("200 OK", "")] {
@@ -175,7 +177,7 @@ async fn an_error_without_an_id_ends_its_request_at_once() {
     }
 }
 
-/// A server asks over that stream, and what it asks before is lost.
+/// The server sends its questions over that stream and loses earlier ones.
 #[tokio::test]
 async fn nothing_is_asked_for_in_a_session_before_its_stream_is_open() {
     let is_open = Arc::new(AtomicBool::new(false));
@@ -196,7 +198,7 @@ async fn nothing_is_asked_for_in_a_session_before_its_stream_is_open() {
     assert_eq!(early.load(Ordering::SeqCst), 0);
 }
 
-/// Some servers answer the request for it with their first message alone.
+/// Some servers respond to the request for the stream only with their first message.
 #[tokio::test]
 async fn a_stream_that_does_not_open_stops_nothing() {
     let url = server(|request| match request.method() {
@@ -257,7 +259,7 @@ async fn a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() {
             result.output
         );
         assert_eq!(made.load(Ordering::SeqCst), calls);
-        // What follows is answered.
+        // The next call succeeds.
         assert_eq!(&*work(&client).await.text(), "done");
     }
 }
@@ -286,7 +288,7 @@ async fn one_that_is_not_there_says_so_and_nothing_is_unknown() {
     drop(listener);
     let error = far(&url).build().unwrap().connect().await.unwrap_err();
     assert!(matches!(error, McpError::Connect { .. }), "{error}");
-    // With the cause, which its HTTP client has.
+    // Includes the cause reported by the HTTP client.
     assert!(error.to_string().contains("(Connect)"), "{error}");
 }
 
@@ -326,7 +328,7 @@ async fn only_redirects_within_the_origin_are_followed_and_pages_are_refused() {
     assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
     let url = server(|_| Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))).await;
     assert!(far(&url).bearer("sk-1234567").build().unwrap().connect().await.is_err());
-    // What is said of an address where nothing is served.
+    // Error for an address that serves no MCP.
     let url = server(|_| Some(Response::Status("404 Not Found", "nothing here"))).await;
     let error = far(&url).build().unwrap().connect().await.unwrap_err().to_string();
     assert!(error.contains("404") && !error.contains("::"), "{error}");
@@ -371,7 +373,7 @@ async fn a_key_in_the_words_of_a_refusal_is_masked() {
     assert!(result.output.contains("I do not like") && !result.output.contains("sk-1234567"), "{}", result.output);
 }
 
-/// Messages of a server reach the journal and the model, and a server may send back a key that it received.
+/// Server messages reach the journal and the model, and a server may echo a key that it received.
 #[tokio::test]
 async fn a_key_that_a_server_sends_back_is_masked_in_all_messages() {
     const KEY: &str = "sk-1234567890";
@@ -455,7 +457,7 @@ async fn resources_and_prompts_are_read_over_both_forms_of_an_answer() {
         .await;
         let client = far(&url).build().unwrap();
         assert_eq!(client.resources().await.unwrap()[0].uri, "note://a");
-        // It knows no request for templates, and so has none.
+        // The server rejects the request for templates, which counts as an empty list.
         assert!(client.resource_templates().await.unwrap().is_empty());
         assert_eq!(client.resource("note://a").await.unwrap()[0].text(), Some("one"));
         assert_eq!(client.prompt("sum", &[]).await.unwrap()[0].text(), "Sum up.");

@@ -1,4 +1,5 @@
-//! MCP servers as child processes: their start, their environment, their last words, and that none of them is left behind.
+//! MCP servers as child processes: their start, their environment, their last output, and that no
+//! process is left behind.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ async fn work(client: &McpClient) -> ToolResult {
     runtime.invoke(&ToolCall::new("c", "mcp.peer.work", "{}"), &[]).await.unwrap()
 }
 
-/// The processes of a session that run this program with these words, by the files of `/proc`.
+/// Returns the processes in `/proc` that run this program with these arguments.
 fn running(words: &[&str]) -> Vec<u32> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let of = |id: &u32| {
@@ -34,7 +35,7 @@ fn running(words: &[&str]) -> Vec<u32> {
     ids.filter(of).collect()
 }
 
-/// Waits until the last one has ended.
+/// Waits until all such processes have ended.
 async fn gone(words: &[&str]) {
     for _ in 0..400 {
         if running(words).is_empty() {
@@ -74,7 +75,8 @@ async fn one_that_does_not_end_is_killed_with_what_it_has_started() {
     assert!(cfg!(not(target_os = "linux")) || is_there());
     client.close().await;
     for _ in 0..400 {
-        // Whoever adopts it may leave it for a while as an entry without a command line.
+        // The parent that adopts the process may keep it as a zombie, which has an empty command
+        // line.
         let line = std::fs::read(Path::new("/proc").join(&child).join("cmdline")).unwrap_or_default();
         if line.is_empty() {
             return;
@@ -109,7 +111,7 @@ async fn one_that_does_not_start_says_why_without_what_it_was_given() {
 async fn a_process_gets_no_keys_of_this_one() {
     let names =
         |client: McpClient| async move { serde_json::from_str::<Vec<String>>(&work(&client).await.text()).unwrap() };
-    // Cargo sets it for each test.
+    // Cargo sets this variable for each test.
     let own = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(own).is_some());
     let telling = work(&peer("tells").env("PEER_KEY", "sk-secret-1234").build().unwrap()).await;
@@ -128,7 +130,7 @@ async fn one_that_dies_in_a_call_is_started_again_and_called_again_only_where_th
         let client = peer("dies").arg(folder.path().to_str().unwrap()).policy(policy).build().unwrap();
         let result = work(&client).await;
         assert!(result.output.contains("exit status: 9"), "{}", result.output);
-        // A tool that reads changes nothing.
+        // A tool without side effects is retried, so its effect is never unknown.
         let unknown = result.output.contains("whether the call had its effect is unknown");
         assert_eq!(unknown, calls == 1, "{}", result.output);
         let made = std::fs::read_to_string(folder.path().join("calls")).unwrap();
@@ -159,7 +161,7 @@ async fn servers_of_a_file_are_started() {
     assert!(error.contains("none.json"), "{error}");
 }
 
-/// Revisions of the protocol that a server speaks.
+/// Protocol revisions that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Revisions {
     Older,
@@ -167,7 +169,8 @@ enum Revisions {
     Newest,
 }
 
-/// A program such as `npx` installs its package first. Then it answers the request that was given up, too.
+/// A program such as `npx` first installs its package. Afterwards it also answers the request that
+/// has timed out.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_starts_late_is_connected_to() {
     for revisions in [Revisions::Older, Revisions::Both, Revisions::Newest] {
@@ -175,7 +178,7 @@ async fn a_server_that_starts_late_is_connected_to() {
             let starts = Arc::new(AtomicU64::new(0));
             let client = McpClient::in_memory("peer", move || {
                 let (near, far) = tokio::io::duplex(1 << 16);
-                // Once it is installed it starts at once.
+                // The second start is fast because the package is installed.
                 let seconds = if starts.fetch_add(1, Ordering::SeqCst) == 0 { seconds } else { 1 };
                 tokio::spawn(starts_late(far, revisions, seconds));
                 near
@@ -190,8 +193,8 @@ async fn a_server_that_starts_late_is_connected_to() {
     }
 }
 
-/// Answers nothing for some seconds, and then all that was asked, `server/discover` with an error or with an answer that is of
-/// no use any more.
+/// Is silent for some seconds, then answers all requests. The answer to `server/discover` is an
+/// error or comes too late.
 async fn starts_late(stream: DuplexStream, revisions: Revisions, seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (read, mut write) = tokio::io::split(stream);

@@ -1,4 +1,5 @@
-//! Questions that an MCP server asks in the middle of a call: asked of a person, over restarts, and answered once.
+//! Questions that an MCP server asks in the middle of a call. They are forwarded to a person,
+//! survive restarts, and are answered once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::Notify;
 
 const QUESTION: &str = "tool#1.mcp__flights__book/ask#1";
 
-/// A server whose tool `book` asks for a seat.
+/// Creates a server whose tool `book` asks for a seat.
 fn flights() -> ScriptedMcp {
     let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
     ScriptedMcp::from_fn(tools, |_, _| {
@@ -27,7 +28,8 @@ fn flights() -> ScriptedMcp {
     })
 }
 
-/// The same without a handshake: there the question is the answer to the call.
+/// Creates the same server without a handshake. In that protocol the question is the response to
+/// the call.
 fn flights_of_2026() -> ScriptedMcp {
     flights().without_handshake()
 }
@@ -85,7 +87,7 @@ async fn a_call_that_waits_is_continued_and_not_made_again() {
         .may_differ_when_interrupted()
         .run()
         .await;
-    // Before the question and after its answer the tool runs, at two writes each.
+    // The tool runs before the question and after its answer, with two writes each.
     assert_eq!((report.crashes(), report.interrupted()), (16, 4), "{report:?}");
     assert!(server.calls().len() <= 1 + 16, "{report:?}");
 }
@@ -111,7 +113,7 @@ async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
     drop(run);
     first.drain(Duration::from_millis(10)).await;
     drop(first);
-    // It waits on in a process that ends before anybody has answered.
+    // A second process waits for the answer and ends before it arrives.
     let second = process();
     let run = second.resume(&id).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -140,7 +142,7 @@ async fn a_question_on_an_open_connection_is_asked_once_of_a_call_that_may_be_re
 
 #[tokio::test]
 async fn nobody_is_asked_where_nobody_would_find_the_question() {
-    // On an open connection it is declined, and the tool says what it does then.
+    // On an open connection the question is declined, and the tool continues with its fallback.
     let server = flights();
     let run = agent(&server).run("Go.").await.unwrap();
     assert_eq!(run.output(), "booked");
@@ -191,7 +193,7 @@ async fn a_call_that_was_given_up_asks_nothing_in_the_name_of_the_next_one() {
     let call = |name: &str| Turn::call(format!("mcp__flights__{name}"), json!({}));
     let model = ScriptedModel::new([call("book"), call("wait"), call("book"), Turn::text("done")]);
     let run = Agent::new(model).tools(client).runtime(&runtime).start("Go.").unwrap();
-    // Before that it asks.
+    // The question comes first.
     let question = run.asked().await.unwrap().unwrap();
     run.answer(&question.id, &json!({"seat": "window"}), "ada").await.unwrap();
     assert!(run.asked().await.unwrap().is_none());
@@ -240,7 +242,7 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     run.events().any(|event| async move { event.name() == "run.paused" }).await;
     let id = run.run_id().clone();
     drop(run);
-    // Nothing is running, so it need not wait for the deadline.
+    // The run only waits, so draining ends before the deadline.
     assert_eq!(first.drain(Duration::from_secs(3600)).await.left, std::slice::from_ref(&id));
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
@@ -253,7 +255,8 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
 }
 
-/// A server that asks in its tool `book`, takes the question back when the test asks for that, and then answers.
+/// Creates a client of a server whose tool `book` asks a question, withdraws it on request of the
+/// test, and then answers.
 fn taking_back(takes: &Arc<Notify>) -> McpClient {
     let takes = Arc::clone(takes);
     let serves = async |stream: DuplexStream, takes: Arc<Notify>| {
@@ -323,7 +326,8 @@ async fn a_question_that_its_server_takes_back_is_closed() {
     check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
 }
 
-/// A server whose tool `wait` answers nothing until the call is cancelled, and then does all the same, and whose tool `book` asks.
+/// Creates a client of a server whose tool `wait` answers only after it is cancelled, and whose
+/// tool `book` asks a question.
 fn answering_late() -> McpClient {
     let serves = async |stream: DuplexStream| {
         let (read, mut write) = tokio::io::split(stream);
@@ -390,7 +394,7 @@ async fn a_call_that_was_given_up_and_is_answered_after_all_keeps_nobody_from_be
     assert_eq!(run.result().await.unwrap().output(), "done");
 }
 
-/// A process with a run whose tool waits, at the store of others.
+/// Starts a process with a run that waits for a question, over a shared store.
 async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
     let runtime = Runtime::builder().store(store.clone()).agent(&agent(server).name("booking")).build();
     let run = runtime.start_agent("booking", r#"{"message": "Go."}"#).await.unwrap();
@@ -436,7 +440,8 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
     second.answer(&id, QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
     let left = second.recover().await.unwrap();
     match left.left.first() {
-        // Without its server an agent has no tools, so the run cannot be resumed, and waits for the server.
+        // Without its server the agent has no tools, so the run waits until the server is
+        // available.
         Some((run, error)) => assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}"),
         None => {
             let error = second.output(&id).await.unwrap_err().to_string();
@@ -460,7 +465,7 @@ async fn a_call_that_asks_twice_is_continued_at_each_question() {
         .may_differ_when_interrupted()
         .run()
         .await;
-    // Before, between and after the questions the tool runs.
+    // The tool runs before, between and after the questions.
     assert!(report.crashes() > 16 && report.interrupted() <= 6, "{report:?}");
     let meals = server.answered().iter().filter(|answer| answer["content"]["meal"] == "soup").count();
     assert!(meals > 1 && meals <= report.crashes() + 2, "{meals}: {report:?}");

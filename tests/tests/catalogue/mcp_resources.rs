@@ -1,4 +1,5 @@
-//! Resources and prompts of MCP servers: what there is, in both eras, how long a list counts, what is read, what fails.
+//! Resources and prompts of MCP servers: lists in both protocol eras, caching of lists, reads and
+//! errors.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ fn note(name: &str) -> Value {
     json!({"uri": format!("note://{name}"), "name": name, "description": format!("The note {name}."), "mimeType": "text/plain"})
 }
 
-/// A server with two resources, a template and a prompt, none of them in order.
+/// Creates a server with two resources, a template and a prompt, in unsorted order.
 fn notes() -> ScriptedMcp {
     let template = json!({"uriTemplate": "note:///{name}", "name": "all"});
     let prompt = |name: &str| {
@@ -128,7 +129,7 @@ async fn a_prompt_is_messages_that_a_model_reads() {
     }
 }
 
-/// What the server says beside an answer is heard by a task of its own.
+/// Lets the task that handles the server's notifications run.
 async fn heard() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -157,7 +158,7 @@ async fn a_list_counts_until_the_server_says_that_it_changed() {
     heard().await;
     assert!(client.prompts().await.unwrap().is_empty());
     assert_eq!((server.listed("resources/list"), server.listed("prompts/list")), (2, 2));
-    // Another connection may be to another version of the server.
+    // A new connection may reach another version of the server, so lists are fetched again.
     client.close().await;
     client.resources().await.unwrap();
     assert_eq!(server.listed("resources/list"), 3);
@@ -168,7 +169,7 @@ async fn a_list_counts_until_the_server_says_that_it_changed() {
 async fn a_list_counts_as_long_as_the_server_says() {
     let server = notes().without_handshake().lists_count_for(Duration::from_secs(90));
     let client = built(&server);
-    // Until it listens to changes, a list that was read may be one of before.
+    // Until the subscription for changes is active, a fetched list may already be outdated.
     client.resources().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     client.resources().await.unwrap();
@@ -179,7 +180,7 @@ async fn a_list_counts_as_long_as_the_server_says() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     client.resources().await.unwrap();
     assert_eq!(server.listed("resources/list"), asked + 1);
-    // One that counts for no time is asked for each time.
+    // A list without a lifetime is fetched each time.
     let server = notes().without_handshake();
     let client = built(&server);
     for _ in 0..3 {
@@ -222,7 +223,7 @@ async fn one_that_asks_a_person_first_is_an_error_that_says_what() {
     let prompt = client.prompt("sum", &[]).await.unwrap_err();
     assert!(matches!(prompt, McpError::Asks { request: "prompts/get", .. }), "{prompt}");
     assert!(server.answered().is_empty());
-    // On an open connection it is declined, and the server says what it does then.
+    // On an open connection the question is declined, and the server continues with its fallback.
     let server = notes().answers_reads([("note://a", asks(McpAnswer::contents("note://a", "one")))]);
     assert_eq!(built(&server).resource("note://a").await.unwrap()[0].text(), Some("one"));
     assert_eq!(server.answered(), [json!({"action": "decline"})]);

@@ -1,4 +1,4 @@
-//! MCP servers of others, each installed for these tests: one of each revision of the protocol.
+//! Third-party MCP servers, installed for these tests: at least one per protocol revision.
 
 use agentflow::mcp::{McpClient, McpClientBuilder, McpContent, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
@@ -39,7 +39,7 @@ async fn the_reference_server_is_used_by_its_tools() {
     client.close().await;
 }
 
-/// The resources and prompts of the reference server.
+/// Reads the resources and prompts of the reference server.
 async fn reads(client: &McpClient) {
     let resources = client.resources().await.unwrap();
     let features = resources.iter().find(|resource| resource.name == "features.md").unwrap();
@@ -151,7 +151,7 @@ async fn a_page_of_loopback_is_fetched() {
     assert!(page.text().contains("tea is in the kitchen"), "{}", page.text());
     let missing = call(&client, "fetch:fetch", json!({"url": format!("{url}/none"), "raw": true})).await;
     assert_eq!(missing.status, ToolStatus::Error, "{}", missing.text());
-    // Its prompt does the same for a person.
+    // The server's prompt fetches the page for a person.
     assert_eq!(client.prompts().await.unwrap()[0].name, "fetch");
     let messages = client.prompt("fetch", &[("url", &format!("{url}/page"))]).await.unwrap();
     assert!(messages[0].text().contains("tea is in the kitchen"), "{messages:?}");

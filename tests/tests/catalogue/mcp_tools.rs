@@ -1,4 +1,4 @@
-//! Tools of MCP servers in the catalogue and in agents: names, policies, answers, changes, crashes.
+//! Tools of MCP servers in the catalogue and in agents: names, policies, outputs, changes, crashes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
 use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 
-/// A server with the tools `read` and `write`.
+/// Creates a server with the tools `read` and `write`.
 fn notes() -> ScriptedMcp {
     let path = json!({"path": {"type": "string"}});
     ScriptedMcp::new([ScriptedMcp::tool("read", path.clone()), ScriptedMcp::tool("write", path)])
@@ -159,10 +159,10 @@ async fn what_a_server_says_of_its_tools_makes_no_policy_wider() {
     assert_eq!(policies(builder().build().unwrap()).await, [(write, false), (write, false), (write, false)]);
     let trusted = builder().trust_hints().build().unwrap();
     assert_eq!(policies(trusted).await, [(read, true), (write, false), (write, false)]);
-    // The program's own word for all of them is narrowed by the one that says it writes.
+    // The program's policy for all tools is overridden by a tool's hint that it has side effects.
     let reading = builder().policy(ToolPolicy::default().effects(read).idempotent()).build().unwrap();
     assert_eq!(policies(reading).await, [(read, true), (read, true), (write, false)]);
-    // Of a tool that the program knows, its word alone counts.
+    // For a tool with its own policy in the program, the server's hints are ignored.
     let known = builder().trust_hints().tool_policy("reads", ToolPolicy::default()).build().unwrap();
     assert_eq!(policies(known).await[0], (write, false));
     let known = builder().tool_policy("writes", ToolPolicy::default().effects(read)).build().unwrap();
@@ -299,7 +299,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
         }
         drop(first);
         server.wait_until(|server| server.cancelled() == 1).await;
-        // The connection is as good as before.
+        // The connection is still usable.
         assert_eq!(&*runtime.invoke(&asked, &[]).await.unwrap().text(), "one");
         assert_eq!(server.connections(), 1);
         server.finish();

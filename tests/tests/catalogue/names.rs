@@ -1,4 +1,4 @@
-//! Names: where a thing comes from, what is found by a name, and what two things of one name are.
+//! Name resolution: the origin of each entry, lookups by name, and duplicate names.
 
 use agentflow::agent::AgentSettings;
 use agentflow::async_trait;
@@ -93,7 +93,7 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
         assert!(said.contains("names.rs:") && said.contains(", and linked from "), "{said}");
         assert!(said.contains("catalogue/main.rs:"), "{said}");
     }
-    // Each is reported where the name is used, and nothing else suffers.
+    // Each duplicate is reported when its name is used, and other names are not affected.
     let taken = |error: Error| assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
     taken(runtime.tool("add").await.unwrap_err());
     taken(runtime.workflow_graph("double").unwrap_err());
@@ -166,7 +166,7 @@ async fn the_tools_of_a_toolset_are_found_by_both_names() {
     }
     let near = runtime.tool("mcp.files.raed").await.unwrap_err().to_string();
     assert_eq!(near, "there is no tool `mcp.files.raed`; did you mean `mcp.files.read`?");
-    // One that is away hides nothing of the others.
+    // An unreachable toolset does not hide the others.
     let catalogue = runtime.catalogue().await;
     assert_eq!(wrong(&catalogue), ["the tools of `away` could not be fetched: the server does not answer"]);
     let entry = catalogue.get(EntryKind::Tool, "mcp.files.read").unwrap();

@@ -1,5 +1,6 @@
-//! A server of the Model Context Protocol whose agent asks an agent of another program, whose tool is one of a third: what the
-//! innermost asks is asked of the outermost client, over restarts of the programs between, and nothing is called twice.
+//! An MCP server whose agent calls an A2A agent, whose tool belongs to another MCP server. A
+//! question of the innermost server reaches the outermost client, also when the programs in between
+//! are restarted, and nothing is called twice.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::a2a_served::serve;
 use crate::served::Lines;
 use crate::served_tasks::{only, with_meta};
 
-/// A model that calls one tool once and says what it answered.
+/// Creates a model that calls a tool once and answers with its result.
 fn calls(tool: &'static str, arguments: Value) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| match request.messages.len() {
         1 => Turn::call(tool, arguments.clone()),
@@ -27,7 +28,7 @@ fn calls(tool: &'static str, arguments: Value) -> ScriptedModel {
     })
 }
 
-/// The innermost server, whose tool asks for a seat.
+/// Creates the innermost server, whose tool asks for a seat.
 fn flights() -> ScriptedMcp {
     let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
     let answer =
@@ -35,7 +36,7 @@ fn flights() -> ScriptedMcp {
     ScriptedMcp::from_fn(tools, answer).without_handshake()
 }
 
-/// The program between: an agent that books, for clients of Agent2Agent.
+/// Builds the program in the middle: an agent that books, served over A2A.
 fn clerk(store: &MemoryStore, flights: &ScriptedMcp) -> Runtime {
     let of = flights.clone();
     let tools = McpClient::in_memory("flights", move || of.connect()).build().unwrap();
@@ -43,7 +44,7 @@ fn clerk(store: &MemoryStore, flights: &ScriptedMcp) -> Runtime {
     Runtime::builder().store(store.clone()).agent(&agent).build()
 }
 
-/// The outer program: an agent that asks the clerk, for clients of the Model Context Protocol.
+/// Builds the outer program: an agent that calls the clerk, served over MCP.
 fn desk(store: &MemoryStore, url: &str) -> Runtime {
     let far = A2aClient::at("clerk", url).asks_people().build().unwrap();
     let agent = Agent::new(calls("a2a__clerk", json!({"message": "Oslo, please."}))).name("nested_desk").tools(far);

@@ -1,5 +1,5 @@
-//! Tools described as data whose service wants access tokens of OAuth 2.0: when a token is requested, kept and renewed, and that no
-//! key is seen.
+//! Data-described tools whose service requires OAuth 2.0 access tokens: when tokens are requested,
+//! cached and renewed, and that no key is exposed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,8 @@ fn access(port: u16) -> ApiAccess {
         .max_retries(0)
 }
 
-/// An authorization server at `/token` and a service behind it, which takes the newest token alone. Tokens last so many seconds.
+/// Starts an authorization server at `/token` and a service that accepts only the newest token.
+/// Tokens last this many seconds.
 async fn service(seconds: u64) -> (Server, Arc<AtomicUsize>) {
     let given = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&given);
@@ -69,10 +70,10 @@ async fn a_client_is_given_a_token_once_and_a_new_one_when_it_is_refused() {
     }
     assert_eq!(given.load(Ordering::SeqCst), 1);
     let asked = server.asked().remove(0);
-    // The client shows its secret, encoded as the standard says (RFC 6749, 2.3.1).
+    // The client sends its secret in the encoding of RFC 6749, section 2.3.1.
     assert!(asked.contains("authorization: Basic YXBwK29uZTpjbGllbnQtc2VjcmV0LSUyNjE=\r\n"), "{asked}");
     assert!(asked.ends_with("\r\n\r\ngrant_type=client_credentials&scope=plans.read+plans.write"), "{asked}");
-    // A token that was revoked before its end.
+    // Revokes a token before it expires.
     given.fetch_add(1, Ordering::SeqCst);
     let result = call(&runtime).await;
     assert!(result.status.is_success(), "{result:?}");
@@ -91,7 +92,7 @@ async fn a_refresh_token_of_a_person_is_used_and_its_successors() {
     for _ in 0..2 {
         assert!(call(&runtime).await.status.is_success());
     }
-    // Each token had ended when it was needed again.
+    // Each token had expired before the next call.
     assert_eq!(given.load(Ordering::SeqCst), 2);
     let asked: Vec<String> = server.asked().into_iter().filter(|request| request.starts_with("POST /token ")).collect();
     assert!(asked[0].ends_with(&format!("grant_type=refresh_token&refresh_token={REFRESH}")), "{}", asked[0]);
@@ -132,7 +133,7 @@ async fn a_token_endpoint_is_a_host_that_the_program_has_named() {
     {
         assert!(error.contains(says), "{error}");
     }
-    // A service of GraphQL is called in the same way.
+    // A GraphQL service is called in the same way.
     let text = format!(
         "name: plans\ndescription: It.\nurl: {}\nquery: 'query {{ plans }}'\nauth: {{kind: oauth2, token_url: '{}', client_id: a, \
          secret: APP_SECRET}}\n",

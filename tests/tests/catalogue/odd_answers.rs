@@ -1,5 +1,6 @@
-//! Odd but legal answers of MCP servers and A2A agents, one in each row of `odd_answers/`, read as a reasonable client
-//! reads them. The field `source` names the document or the project in which the form occurs.
+//! Unusual but legal answers of MCP servers and A2A agents, one per row of `odd_answers/`, and
+//! their expected interpretation by a client. The field `source` names the document or project that
+//! uses the form.
 
 use agentflow::a2a::A2aClient;
 use agentflow::mcp::McpClient;
@@ -11,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
 use super::loopback_server::{Server, answered, json_of};
 
-/// The fewest rows of a file.
+/// Minimum number of rows in a file.
 const FEWEST: usize = 50;
 
 fn rows(file: &str) -> Vec<Value> {
@@ -33,7 +34,8 @@ fn name(status: ToolStatus) -> &'static str {
     if status == ToolStatus::Success { "success" } else { "error" }
 }
 
-/// A line of a server: raw text, a message of its own, or the rest of the answer to a request.
+/// Formats a line of a server: raw text, an unrelated message, or the response to a request without
+/// its common fields.
 fn line_of(item: &Value, id: &Value) -> String {
     match item {
         Value::String(raw) => raw.replace("$id", &id.to_string()),
@@ -46,7 +48,7 @@ fn line_of(item: &Value, id: &Value) -> String {
     }
 }
 
-/// The lines with which the server of a row answers a request.
+/// Returns the lines with which the server of a row answers a request.
 fn mcp_lines(row: &Value, method: &str) -> Vec<Value> {
     if let Some(lines) = row[method].as_array() {
         return lines.clone();
@@ -68,7 +70,7 @@ async fn serve(stream: DuplexStream, row: Value) {
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
-        // An answer to a request of the server, or a notification.
+        // Skips responses to requests of the server, and notifications.
         let (Some(method), false) = (message["method"].as_str(), message["id"].is_null()) else { continue };
         for item in mcp_lines(&row, method) {
             if write.write_all(line_of(&item, &message["id"]).as_bytes()).await.is_err() {

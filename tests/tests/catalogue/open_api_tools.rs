@@ -1,4 +1,5 @@
-//! Tools out of an OpenAPI document: what is read of it, what is refused by its name, and that no document makes it panic.
+//! Tools from an OpenAPI document: supported parts, unsupported parts that are refused by name, and
+//! that no document causes a panic.
 
 use agentflow::Tool;
 use agentflow::message::{ToolCall, ToolStatus};
@@ -70,7 +71,7 @@ async fn an_operation_is_a_tool() {
     assert_eq!(status, ToolStatus::InvalidArguments);
     call(get, json!({"petId": "a/b"})).await;
     let sent = server.asked().remove(0);
-    // Its list of security schemes is empty.
+    // The operation's list of security schemes is empty, so no key is sent.
     assert!(sent.starts_with("GET /v1/pets/a%2Fb HTTP/1.1\r\n") && !sent.contains("x-api-key"), "{sent}");
 }
 
@@ -225,7 +226,7 @@ fn a_key_is_sent_only_to_the_default_port_of_the_documents_server() {
     assert_eq!(tool(":8443", "eu.pets.example.org:8443"), Ok(()));
 }
 
-/// The document with one of its values replaced, left out or moved.
+/// Returns the document with one value replaced, removed or moved.
 fn mutated(value: &Value, place: usize, change: u8) -> Value {
     fn visit(value: &mut Value, left: &mut usize, change: u8) {
         if *left == 0 {
@@ -266,7 +267,7 @@ proptest! {
             let api = api.base_url("https://pets.example.org").key("key", "PETS_KEY");
             for id in &ids {
                 match api.tool(id) {
-                    // What is made is a tool, and leads to the host that was given.
+                    // Each result is a valid tool for the given host.
                     Ok(tool) => {
                         let url = serde_json::to_value(&tool).unwrap()["url"].as_str().unwrap().to_owned();
                         prop_assert!(tool.tool().is_ok(), "{:?}", tool.tool());
@@ -336,14 +337,14 @@ async fn schemas_beside_references_are_merged() {
     assert!(status.is_success(), "{text}");
     let sent = server.asked().remove(0);
     assert!(sent.contains("content-type: application/merge-patch+json\r\n"), "{sent}");
-    // Two schemas of one property both hold.
+    // Two schemas of one property both apply.
     let both = document.to_string().replace("\"note\":{\"type\":\"string\"}", "\"id\":{\"maximum\":5}");
     let api = OpenApi::read(&both).unwrap().base_url(server.url("/")).access(loopback());
     let (status, _) = call(api.tool("note").unwrap().tool().unwrap(), json!({"body": {"id": 6, "note": "x"}})).await;
     assert!(!status.is_success());
 }
 
-/// A document with these operations, by their ids: the body of each.
+/// Builds a document with an operation for each id and body.
 fn with_bodies(server: &Server, bodies: &Value) -> OpenApi {
     let mut paths = serde_json::Map::new();
     for (id, body) in bodies["bodies"].as_object().unwrap() {
@@ -382,7 +383,7 @@ async fn forms_are_sent_as_bodies() {
     let sent = server.asked().remove(0);
     assert!(sent.contains("content-type: application/x-www-form-urlencoded\r\n"), "{sent}");
     assert!(sent.ends_with("\r\n\r\nname=Rex+%26+co&tags=a&tags=b"), "{sent}");
-    // An optional field in another style is left out.
+    // An optional field with an unsupported style is left out.
     let properties = Tool::definition(&tool("form")).parameters["properties"]["body"]["properties"].clone();
     assert!(properties.get("filter").is_none() && properties.get("photo").is_some(), "{properties}");
     let (status, text) = call(tool("form"), json!({"body": {"tags": []}})).await;
@@ -406,7 +407,7 @@ async fn forms_are_sent_as_bodies() {
     assert!(error.contains("the field `name` of its form: `style: pipeDelimited` is not used"), "{error}");
     let error = api.tool("list").unwrap_err().to_string();
     assert!(error.contains("its body is a form of the type `array`, and an object is sent"), "{error}");
-    // JSON is sent where it may be.
+    // JSON is preferred if the operation accepts it.
     call(tool("either"), json!({"body": {"name": "Rex"}})).await;
     let sent = server.asked().remove(0);
     assert!(sent.contains("content-type: application/json\r\n") && sent.ends_with("{\"name\":\"Rex\"}"), "{sent}");
@@ -435,7 +436,8 @@ async fn a_schema_that_contains_itself_is_checked_at_each_depth() {
     assert!(text.contains("body.below[0].below[0].name"), "{text}");
 }
 
-/// A schema that cannot be read leaves the other operations, and keywords of older schemas are read.
+/// An invalid schema does not affect other operations, and keywords of older schema versions are
+/// supported.
 #[tokio::test]
 async fn a_bad_schema_spoils_only_its_own_operation() {
     let server = Server::start(|_| json_of(&json!({}))).await;

@@ -1,14 +1,14 @@
-//! HTTP by hand, for servers that misbehave: requests are read, responses are bytes.
+//! Minimal HTTP for misbehaving servers: requests are parsed, responses are raw bytes.
 
 use agentflow::serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// One request: its head, and its message.
+/// A request: its head, and its JSON message.
 pub(crate) struct Request {
     pub(crate) head: String,
     pub(crate) message: Value,
-    /// The body as it came.
+    /// Raw body.
     pub(crate) body: String,
 }
 
@@ -22,7 +22,7 @@ impl Request {
     }
 }
 
-/// The next request of a connection.
+/// Reads the next request of a connection.
 pub(crate) async fn request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -50,7 +50,7 @@ pub(crate) async fn request(stream: &mut TcpStream) -> Option<Request> {
     Some(Request { head, message, body })
 }
 
-/// A whole response.
+/// Formats a complete response.
 pub(crate) fn full(status: &str, kind: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")

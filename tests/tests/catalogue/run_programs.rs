@@ -1,4 +1,5 @@
-//! The tool `run_program`: what it runs and answers, its limits, and that nothing of it stays.
+//! The tool `run_program`: its programs and outputs, its limits, and that it leaves no process
+//! behind.
 #![cfg(unix)]
 
 use std::fs;
@@ -12,7 +13,7 @@ use agentflow::tools::Programs;
 use agentflow_testing::test_runtime;
 use tempfile::TempDir;
 
-/// A program that does what a text says; the text itself is the host's.
+/// Creates a program that runs a shell script of the host.
 fn script(text: &str) -> (TempDir, Programs) {
     let folder = tempfile::tempdir().unwrap();
     let programs = Programs::in_folder(folder.path()).unwrap().program_with("it", "/bin/sh", ["-c", text, "it"]);
@@ -41,7 +42,7 @@ async fn arguments_input_output_and_status_pass_as_they_are() {
     );
     assert_eq!(out.await, json!({"status": 3, "output": "a b|$HOME;`ls`|*|é|in", "errors": "oh\n"}));
     assert_eq!(ended("kill -9 $$", json!({})).await["status"], Value::Null);
-    // Its input is empty, and one that is not read is no mistake.
+    // The default input is empty. A program may ignore its input.
     assert_eq!(ended("cat; true", json!({})).await["output"], json!(""));
     assert_eq!(ended("true", json!({"input": "x".repeat(1 << 20)})).await["status"], json!(0));
     let large = json!({"input": "x".repeat(1 << 20)});
@@ -56,7 +57,7 @@ async fn its_folder_and_its_environment_are_those_of_the_host() {
     let lines: Vec<&str> = output["output"].as_str().unwrap().lines().collect();
     assert_eq!(lines[0], folder.path().canonicalize().unwrap().to_str().unwrap());
     assert!(lines.contains(&"GIVEN=1"), "{lines:?}");
-    // The shell itself sets these.
+    // The shell itself sets these variables.
     let own = |line: &&&str| ["PWD=", "SHLVL=", "_=", "OLDPWD="].iter().any(|own| line.starts_with(own));
     assert_eq!(lines[1..].iter().filter(|line| !own(line)).count(), 1, "{lines:?}");
 }
@@ -84,7 +85,8 @@ async fn a_program_that_is_not_named_is_refused() {
     assert!(Programs::in_folder(folder.path().join("none")).is_err());
 }
 
-/// A path is never searched for, and never one of the folder, which a model may fill.
+/// A path is never searched for, and does not match a program in the folder, because a model may
+/// write there.
 #[tokio::test]
 async fn a_path_is_what_it_is() {
     use std::os::unix::fs::PermissionsExt;
@@ -104,7 +106,7 @@ async fn a_path_is_what_it_is() {
     }
 }
 
-/// Whether a process is there.
+/// Returns `true` if the process is running.
 fn is_there(pid: &str) -> bool {
     Path::new(&format!("/proc/{pid}/stat")).exists()
         && !fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") Z ")
@@ -118,7 +120,7 @@ async fn goes(pid: &str) {
     }
 }
 
-/// What a program wrote into a file of its folder.
+/// Waits for the content of a file that a program writes to its folder.
 async fn written(folder: &TempDir, name: &str) -> String {
     let began = Instant::now();
     loop {
@@ -169,7 +171,7 @@ async fn output_is_kept_up_to_a_limit() {
     let expected = "line 0\nline 1\nline 2\n[208850 bytes are left out]\nne 19998\nline 19999\n";
     assert_eq!(output["output"], json!(expected));
     assert_eq!(output["errors"], json!("bad\n"));
-    // Output without an end is no danger either.
+    // Endless output is bounded.
     let (_folder, programs) = script("while true; do echo yes; done");
     let result = run(&programs.max_output(10).timeout(Duration::from_millis(300)), json!({})).await;
     assert_eq!(result.status, ToolStatus::Timeout);
@@ -180,7 +182,7 @@ async fn output_is_kept_up_to_a_limit() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_is_limited() {
-    // Waits until the limit is there, and then takes more than it.
+    // The script waits until the limit is set, and then allocates more.
     let text = "while ! grep -q 'address space *50000000 ' /proc/$$/limits; do :; done; v=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#v}";
     let (_folder, programs) = script(text);
     let limited = programs.env("PATH", "/usr/bin:/bin").max_memory(50_000_000);
@@ -190,7 +192,7 @@ async fn memory_is_limited() {
     assert!(!output["output"].as_str().unwrap().contains("200000000"), "{output}");
 }
 
-/// What a program starts before anybody could set its limit has it, too.
+/// The limit also applies to child processes that the program starts immediately.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_is_limited_from_the_beginning() {
@@ -207,7 +209,7 @@ async fn memory_is_limited_from_the_beginning() {
         let words: Vec<&str> = output["output"].as_str().unwrap().split_whitespace().collect();
         assert_eq!(words[3..5], ["500000000", "500000000"], "{output}");
     }
-    // Nothing else is another thing for it.
+    // The limit changes neither arguments, exit code nor environment of the program.
     let (_folder, programs) = script("printf '%s|' \"$0\" \"$@\"; /usr/bin/env | wc -l; exit 3");
     let programs = programs.env("PATH", "/usr/bin:/bin").max_memory(500_000_000);
     let result = run(&programs, json!({"arguments": ["--as=1", "-h", "--"]})).await;

@@ -1,4 +1,4 @@
-//! A runtime as an MCP server: what it offers, how its calls end, what a client may do wrong.
+//! A runtime as an MCP server: the tools it offers, how calls end, and mistakes of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn served_publish(text: String) -> Result<String> {
     Ok(published)
 }
 
-/// A client that speaks lines.
+/// A client that exchanges JSON lines with the server.
 pub(crate) struct Lines {
     read: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
@@ -64,12 +64,12 @@ impl Lines {
         Self { read: BufReader::new(read).lines(), write, serving }
     }
 
-    /// After the handshake of the earlier era.
+    /// Connects with the handshake of the earlier protocol.
     pub(crate) async fn greeted(server: &McpServer) -> Self {
         Self::greeted_with(server, json!({})).await
     }
 
-    /// The same of a client with these capabilities.
+    /// Connects with the handshake and these client capabilities.
     pub(crate) async fn greeted_with(server: &McpServer, capabilities: Value) -> Self {
         let mut lines = Self::of(server);
         let client = json!({"name": "lines", "version": "1"});
@@ -109,14 +109,15 @@ impl Lines {
         self.ask(id, "tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Goes away.
+    /// Closes the connection and waits for the server's result.
     pub(crate) async fn leave(self) -> Result<(), McpServerError> {
         drop((self.read, self.write));
         self.serving.await.unwrap()
     }
 }
 
-/// The tools that wait until they are let go, and say when they begin and when they are stopped.
+/// Handles for tools that wait until they are released, and signal when they start and when they
+/// are stopped.
 pub(crate) struct Held {
     pub(crate) begun: Arc<Notify>,
     pub(crate) let_go: Arc<Notify>,
@@ -159,7 +160,7 @@ fn durable() -> Runtime {
     Runtime::builder().store(MemoryStore::new()).build()
 }
 
-/// Our own client of a server, in this process.
+/// Creates our own client of the server, in this process.
 pub(crate) fn client(server: &McpServer) -> McpClient {
     let server = server.clone();
     let connect = move || {
@@ -240,7 +241,7 @@ async fn both_eras_of_the_protocol_are_spoken() {
     let answer = lines.call(1, "add", json!({"a": 2, "b": 3})).await;
     assert_eq!((text(&answer), &answer["result"]["structuredContent"]), ("5", &json!({"result": 5})), "{answer}");
     assert!(answer["result"]["isError"] != true && answer["result"].get("resultType").is_none(), "{answer}");
-    // The newest revision has no handshake: each request says who asks.
+    // The newest revision has no handshake: each request names its client.
     let mut lines = Lines::of(&server);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -308,7 +309,7 @@ async fn a_call_has_the_policy_and_the_checks_of_any_other() {
     let unknown = lines.call(3, "served_objekt", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     assert_eq!(unknown["error"]["message"], "there is no tool `served_objekt`; did you mean `served_object`?");
-    // What is not offered is not there.
+    // A tool that is not offered is reported as missing.
     let not_offered = lines.call(4, "double", json!({"n": 1})).await;
     assert_eq!(not_offered["error"]["code"], -32602, "{not_offered}");
 }
@@ -329,7 +330,7 @@ async fn progress_is_shown_to_those_who_ask_for_it() {
         assert_eq!(of["message"], format!("step {step}"));
     }
     assert_eq!(text(&lines.next().await), "2");
-    // Without a token there is the answer alone.
+    // Without a progress token the client receives only the result.
     assert_eq!(text(&lines.call(2, "served_steps", json!({"steps": 2})).await), "2");
 }
 
@@ -350,7 +351,7 @@ async fn an_agent_and_a_workflow_are_runs_of_the_runtime() {
     let id = doubled["result"]["_meta"]["agentflow/run"].as_str().unwrap();
     let run = runs.iter().find(|run| run.run_id.as_str() == id).unwrap();
     assert_eq!((&*run.name, run.status), ("double", RunStatus::Success));
-    // What does not fit begins no run.
+    // Invalid arguments do not start a run.
     for (tool, arguments) in
         [("double", json!({"n": "four"})), ("double", json!({})), ("greeter", json!({"text": "a"}))]
     {
@@ -393,7 +394,7 @@ async fn a_run_that_asks_is_an_error_that_names_it_and_can_still_be_answered() {
     runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
     let output = runtime.attach(&question.run).await.unwrap().result().await.unwrap();
     assert_eq!(output.as_str(), r#""news""#);
-    // One that nobody keeps does not wait.
+    // A run that is not stored cannot wait for an answer.
     let server = McpServer::from_runtime(&Runtime::builder().build()).workflows(["served_publish"]);
     let asks = Lines::greeted(&server).await.call(1, "served_publish", json!({"text": "news"})).await;
     assert!(text(&asks).contains("it was cancelled"), "{asks}");
@@ -406,23 +407,23 @@ async fn a_cancelled_call_stops_its_tool() {
     let mut lines = Lines::greeted(&server).await;
     lines.send(7, "tools/call", json!({"name": "hold", "arguments": {}})).await;
     within("`held.begun`", held.begun.notified()).await;
-    // Of something that is not there it changes nothing.
+    // Cancelling an unknown request has no effect.
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}})).await;
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     within("`held.stopped`", held.stopped.notified()).await;
-    // It has no answer; the next call has.
+    // The cancelled call has no response; the next call has one.
     let next = lines.call(8, "add", json!({"a": 1, "b": 1})).await;
     assert_eq!(next["id"], 8, "{next}");
 }
 
-/// Two steps, of which one is held.
+/// Runs two steps; one of them waits until it is released.
 #[workflow]
 async fn served_held(n: i64) -> Result<String> {
     let held = served_hold(n).await;
     Ok(held)
 }
 
-/// Waits for as long as it is let.
+/// Waits until the test releases it.
 async fn served_hold(n: i64) -> String {
     if n < 0 {
         std::future::pending::<()>().await;
@@ -487,7 +488,7 @@ async fn calls_wait_for_their_turn_and_too_many_are_refused() {
     }
     let refused = lines.next().await;
     assert_eq!(refused["error"]["message"], "2 calls wait already; call again later", "{refused}");
-    // Another connection has no limits of its own.
+    // Connections share the server's limits.
     let mut other = Lines::greeted(&server).await;
     let refused = other.call(1, "add", json!({"a": 1, "b": 1})).await;
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
@@ -532,7 +533,7 @@ async fn ten_thousand_calls_at_once_each_have_an_answer() {
 #[tokio::test]
 async fn a_hostile_client_gets_errors_and_never_a_hang() {
     let server = McpServer::from_runtime(&runtime()).max_message(2000).max_arguments(500);
-    // Half a line and its end; noise; nothing at all; what stands before any request.
+    // Half a line at the end of the input, noise, and a response before any request.
     let mut lines = Lines::of(&server);
     lines.bytes(b"{\"jsonrpc\": \"2.0\"").await;
     lines.leave().await.unwrap();
@@ -551,7 +552,7 @@ async fn a_hostile_client_gets_errors_and_never_a_hang() {
     };
     assert!(refused["error"]["code"].is_i64(), "{refused}");
     lines.leave().await.unwrap();
-    // Methods that are not there, parameters that are not ones.
+    // Unknown methods and invalid parameters.
     let mut lines = Lines::greeted(&server).await;
     for (at, (method, params)) in [
         ("resources/list", json!({})),
@@ -568,12 +569,12 @@ async fn a_hostile_client_gets_errors_and_never_a_hang() {
     }
     let large = lines.call(9, "served_object", json!({"name": "a".repeat(600)})).await;
     assert!(text(&large).contains("and 500 is the most"), "{large}");
-    // An id that is used twice at least ends with the connection.
+    // A duplicate request id is answered at least once.
     let twice = json!({"name": "add", "arguments": {"a": 1, "b": 1}});
     lines.send(20, "tools/call", twice.clone()).await;
     lines.send(20, "tools/call", twice).await;
     assert_eq!(lines.next().await["id"], 20);
-    // A line over the limit.
+    // A line over the size limit.
     lines.bytes(&vec![b'a'; 3000]).await;
     let error = tokio::time::timeout(Duration::from_secs(20), lines.serving).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the connection to the MCP client ended: a message has more than 2000 bytes");

@@ -1,5 +1,5 @@
-//! What a client says that it can be asked, and what it answers: beforehand, of its model, of its folders; and what follows
-//! where it cannot be asked.
+//! Client capabilities and answers: answers given in advance, replies of the client's model, its
+//! folders, and clients that cannot be asked.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use agentflow::store::{MemoryStore, RunFilter};
 use crate::served::Lines;
 use crate::served_tasks::accepted;
 
-/// Has the client's model sum up a text, and says where it works.
+/// Asks the client's model for a summary, and the client for its folders.
 #[workflow]
 async fn answered_summary(text: String) -> Result<String> {
     let reply: ClientReply = gate!("Sum this up: {text}", text, answer = ClientReply).await?;
@@ -30,7 +30,7 @@ fn server(store: &MemoryStore) -> McpServer {
     McpServer::from_runtime(&durable(store)).tools::<&str>([]).workflows(workflows)
 }
 
-/// A call of a client without a handshake that has these capabilities.
+/// Builds a call of a client without a handshake and with these capabilities.
 fn call(tool: &str, arguments: Value, capabilities: &Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -65,7 +65,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let end = lines.ask(1, "tools/call", booking(&forms, all)).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
     assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
-    // What is not answered, or with what does not fit, is asked.
+    // A missing or invalid answer leads to a question.
     let wrong = accepted(json!({"row": -1, "by_window": true}));
     let asked = lines.ask(2, "tools/call", booking(&forms, json!({"name": name, "seat": wrong}))).await;
     let requests = asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}"));
@@ -76,7 +76,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     further["requestState"] = asked["result"]["requestState"].clone();
     let end = lines.ask(3, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
-    // A person may decline beforehand, too.
+    // A person may also decline in advance.
     let declined = lines.ask(4, "tools/call", booking(&forms, json!({"name": {"action": "decline"}}))).await;
     assert_eq!(declined["result"]["isError"], true, "{declined}");
     assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
@@ -88,10 +88,10 @@ async fn nobody_agrees_beforehand() {
     let approved = json!({"approval": accepted(json!({"approve": true}))});
     let mut publish = call("asked_publish", json!({"text": "news"}), &json!({"elicitation": {}}));
     publish["inputResponses"] = approved.clone();
-    // It is not asked this at all.
+    // This question is not sent to clients.
     let left = Lines::of(&server(&store)).ask(1, "tools/call", publish.clone()).await;
     assert_eq!(left["result"]["isError"], true, "{left}");
-    // It may answer this, once it has seen it.
+    // With `clients_approve` the client receives the question and may answer it.
     let mut lines = Lines::of(&server(&store).clients_approve());
     let asked = lines.ask(1, "tools/call", publish.clone()).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -122,18 +122,19 @@ async fn answers_are_limited_in_number_and_size() {
 async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_is_missing() {
     let store = MemoryStore::new();
     let mut lines = Lines::of(&server(&store));
-    // Its answers count for nothing, either.
+    // Answers given in advance are ignored, too, because the client does not declare the
+    // capability.
     let beforehand = json!({"name": accepted(json!({"answer": "Eve"}))});
     let refused = lines.ask(1, "tools/call", booking(&json!({}), beforehand)).await;
     assert_eq!(refused["error"]["code"], -32021, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("In whose name to Oslo?"), "{refused}");
     let data = &refused["error"]["data"];
     assert_eq!(data["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{refused}");
-    // The run waits, for whoever answers where the server runs.
+    // The run waits for an answer on the server's side.
     let question = durable(&store).approvals(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(data["agentflow/run"], json!(question.run), "{refused}");
     durable(&store).answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
-    // With the state the client continues it, as soon as it can be asked.
+    // With the request state the client can continue the run once it supports questions.
     let mut further = booking(&json!({}), json!({}));
     further["requestState"] = data["requestState"].clone();
     let again = lines.ask(2, "tools/call", further).await;
@@ -156,7 +157,7 @@ async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
     assert_eq!(asked["params"]["messages"][0]["content"]["text"], "Sum this up: It rained.", "{asked}");
     let answer = |asked: &Value, result: Value| json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
-    // What is not a reply with a text is refused, and it is asked again.
+    // A reply without text is refused, and the question is repeated.
     let image = json!({"type": "image", "data": "AQI=", "mimeType": "image/png"});
     lines.say(&answer(&asked, json!({"role": "assistant", "content": image, "model": "grey"}))).await;
     let asked = lines.next().await;
@@ -168,7 +169,7 @@ async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     lines.say(&answer(&asked, at_home())).await;
     let end = lines.next().await;
     assert_eq!(end["result"]["content"][0]["text"], "Rain. by grey in home, file:///tmp", "{end}");
-    // A client that has no model is not asked; nor is one that refuses asked again.
+    // A client without a model is not asked. A client that refuses is not asked again.
     let mut lines = Lines::greeted_with(&server(&store), json!({"elicitation": {}})).await;
     let left = lines.call(1, "answered_summary", json!({"text": "It rained."})).await;
     assert!(
@@ -193,7 +194,7 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
     assert_eq!(asked["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage", "{asked}");
     let mut further = call("answered_summary", text.clone(), &json!({"sampling": {}}));
     further["requestState"] = asked["result"]["requestState"].clone();
-    // The answer of a person is not one of a model.
+    // A person's answer is not accepted as a reply of the model.
     further["inputResponses"] = json!({"reply": accepted(json!({"text": "Rain."}))});
     let again = lines.ask(2, "tools/call", further.clone()).await;
     assert_eq!(again["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage", "{again}");
@@ -205,7 +206,7 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
     runtime.answer(&question.run, &question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob").await.unwrap();
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Rain. by grey in file:///srv", "{end}");
-    // A task asks the same.
+    // A task asks the same questions.
     let tasks = json!({"sampling": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let begun = lines.ask(5, "tools/call", call("answered_summary", text, &tasks)).await;
     let mut params = call("", json!({}), &tasks);

@@ -1,4 +1,5 @@
-//! What a served run asks: its client's person, in both eras, over restarts; and whom it does not ask.
+//! Questions of a served run: sent to the client's person in both protocol eras and across
+//! restarts, and clients that are not asked.
 
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
@@ -24,7 +25,7 @@ async fn asked_booking(to: String) -> Result<String> {
     Ok(format!("{name} to {to} in row {}, window: {}", seat.row, seat.by_window))
 }
 
-/// Asks two things at once.
+/// Builds an agent that asks two questions at once.
 fn asked_both() -> Agent {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         1 => Turn::calls([
@@ -39,7 +40,7 @@ fn asked_both() -> Agent {
     Agent::new(model).name("asked_both").tools(tools![agentflow::ask_user])
 }
 
-/// Publishes when somebody agrees.
+/// Publishes after an approval.
 #[workflow]
 async fn asked_publish(text: String) -> Result<String> {
     let approval = gate!("publish this?", text).await?;
@@ -58,7 +59,7 @@ fn durable(store: &MemoryStore) -> Runtime {
     Runtime::builder().store(store.clone()).agent(&asked_both()).build()
 }
 
-/// The metadata of a request without a handshake.
+/// Builds the metadata of a request without a handshake.
 fn meta(capabilities: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -87,7 +88,7 @@ async fn a_client_with_an_open_connection_is_asked_on_it() {
     lines.say(&answer(&asked, accepted(json!({"answer": "Ada"})))).await;
     let asked = lines.next().await;
     assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["row", "by_window"]), "{asked}");
-    // It is asked again with what was wrong.
+    // The question is repeated together with the error.
     lines.say(&answer(&asked, accepted(json!({"row": -1, "by_window": true})))).await;
     let asked = lines.next().await;
     assert!(asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"), "{asked}");
@@ -106,7 +107,7 @@ async fn a_call_with_the_id_of_an_open_one_begins_no_run() {
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("open already"), "{refused}");
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
-    // The open one is as it was.
+    // The open question is unchanged.
     let name = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Ada"}))});
     lines.say(&name).await;
     assert!(lines.next().await["params"]["message"].as_str().unwrap().contains("Which seat?"));
@@ -120,7 +121,7 @@ async fn a_form_is_closed_when_somebody_else_answers() {
     let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(asked["method"], "elicitation/create", "{asked}");
     let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
-    // An answer that is refused closes nothing.
+    // A refused answer does not close the question.
     runtime.answer(&question.run, &question.id, &7, "bob").await.unwrap_err();
     runtime.answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
     let said = [lines.next().await, lines.next().await];
@@ -128,7 +129,7 @@ async fn a_form_is_closed_when_somebody_else_answers() {
         said.iter().find(|said| said["method"] == "notifications/cancelled").unwrap_or_else(|| panic!("{said:?}"));
     assert_eq!(closed["params"]["requestId"], asked["id"], "{closed}");
     let seat = said.iter().find(|said| said["method"] == "elicitation/create").unwrap_or_else(|| panic!("{said:?}"));
-    // What a person still sends to the closed form is no answer to the next question.
+    // An answer that arrives for the closed form does not apply to the next question.
     let late = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"row": 1, "by_window": false}))});
     lines.say(&late).await;
     let answer = json!({"jsonrpc": "2.0", "id": seat["id"], "result": accepted(json!({"row": 7, "by_window": true}))});
@@ -176,7 +177,7 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     let mut lines = Lines::of(&server(&durable(&store)));
     let mut further = call("asked_booking", json!({"to": "Oslo"}));
     further["requestState"] = asked["requestState"].clone();
-    // Without an answer it is asked again.
+    // Without an answer the question is repeated.
     let again = lines.ask(1, "tools/call", further.clone()).await;
     assert_eq!(again["result"]["inputRequests"], asked["inputRequests"], "{again}");
     further["inputResponses"] = json!({path: accepted(json!({"answer": "Ada"})), "extra": accepted(json!({}))});
@@ -184,7 +185,7 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     let (now, request) = seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert!(request["params"]["message"].as_str().unwrap().starts_with("Which seat?"));
     further["requestState"] = seat["result"]["requestState"].clone();
-    // An answer to another question does not answer this one, whatever it is at.
+    // An answer to another question does not apply to this one, even at the same path.
     for other in [path.clone(), format!("{now}@00000000")] {
         further["inputResponses"] = json!({other: accepted(json!({"row": 8, "by_window": true}))});
         let stale = lines.ask(3, "tools/call", further.clone()).await;
@@ -193,7 +194,7 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     further["inputResponses"] = json!({now: accepted(json!({"row": 7, "by_window": false}))});
     let end = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
-    // Once more changes nothing: the run has ended.
+    // Repeating the request has no effect, because the run has ended.
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
     assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
@@ -248,7 +249,7 @@ async fn an_approval_is_asked_of_a_client_only_where_the_host_says_so() {
     let state = asked["result"]["requestState"].clone();
     let (path, request) = asked["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert_eq!(request["params"]["requestedSchema"]["required"], json!(["approve"]));
-    // A server that does not allow it takes no answer either.
+    // A server that does not ask for approvals does not accept them either.
     let mut further = call("asked_publish", json!({"text": "news"}));
     further["requestState"] = state;
     further["inputResponses"] = json!({path: accepted(json!({"approve": true}))});
@@ -265,7 +266,7 @@ async fn a_client_that_cannot_ask_reads_that_the_run_waits() {
     let left = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(left["result"]["isError"], true, "{left}");
     assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person"), "{left}");
-    // So does one without a store that a later request could find the run in.
+    // So does a server without a store, in which a later request could not find the run.
     let mut lines = Lines::of(&server(&Runtime::builder().agent(&asked_both()).build()));
     let left = lines.ask(1, "tools/call", call("asked_booking", json!({"to": "Oslo"}))).await;
     assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("so it was cancelled"), "{left}");

@@ -1,4 +1,5 @@
-//! Clients that answer twice, at once, or nonsense; that go away or cancel in the middle of a question; and a store that fails.
+//! Clients that answer twice, concurrently or with nonsense, clients that disconnect or cancel
+//! during a question, and a store that fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use crate::served::Lines;
 use crate::served_over_http::{post, served};
 use crate::served_tasks::{accepted, ask, begin, durable, get, only, server, until, with_meta};
 
-/// How many answers a run has recorded.
+/// Returns the number of recorded answers of a run.
 async fn answers(runtime: &Runtime) -> usize {
     let run = runtime.runs(RunFilter::new()).await.unwrap().remove(0).run_id;
     let journal = runtime.journal(&run).await.unwrap();
@@ -164,7 +165,7 @@ async fn over_http_a_header_that_differs_from_its_argument_is_refused() {
     }
 }
 
-/// A store that says where it lies when it fails.
+/// A store whose errors contain its path.
 #[derive(Clone, Debug)]
 struct Failing(MemoryStore, Arc<AtomicBool>);
 

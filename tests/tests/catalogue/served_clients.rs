@@ -1,4 +1,4 @@
-//! A program that serves its tools, used by clients of others, each installed for these tests.
+//! A program that serves its tools, used by third-party clients that are installed for these tests.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use agentflow_tests::{Process, mcp_inspector, mcp_python};
 
 const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
 
-/// Runs a client to its end.
+/// Runs a client to its end and returns its output.
 fn succeeds(mut client: Command) -> String {
     let ended = client.output().unwrap();
     let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
@@ -26,7 +26,7 @@ fn the_official_python_client_uses_it_in_both_eras() {
     assert_eq!(modes, ["legacy", "auto", "2026-07-28"]);
 }
 
-/// What the official inspector says of the tools of a server. It keeps its settings in a folder that is gone afterwards.
+/// Lists a server's tools with the official inspector. Its settings go to a temporary folder.
 fn inspected(target: &[&str]) -> Option<String> {
     let mut inspector = mcp_inspector()?;
     let home = tempfile::tempdir().unwrap();

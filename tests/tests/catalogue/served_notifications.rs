@@ -1,5 +1,5 @@
-//! What clients of an MCP server are notified of: messages of the log at the level that they have set, and resources that
-//! change; over streams, in sessions, and of a client without a handshake.
+//! Notifications of an MCP server: log messages at the level that the client has set, and changed
+//! resources. Over streams, in sessions, and for clients without a handshake.
 
 use agentflow::mcp_server::{McpCaller, McpServer, ServedResource};
 use agentflow::prelude::*;
@@ -53,7 +53,7 @@ fn messages(notifications: &[Value]) -> Vec<(String, Value, String)> {
     notifications.iter().map(message).collect()
 }
 
-/// What comes before the answer to a request.
+/// Returns the messages before the response to a request.
 async fn before_answer(lines: &mut Lines) -> Vec<Value> {
     let mut all = Vec::new();
     loop {
@@ -69,7 +69,7 @@ async fn before_answer(lines: &mut Lines) -> Vec<Value> {
 async fn a_call_logs_at_the_level_that_its_client_has_set_for_the_connection() {
     let mut lines = Lines::greeted(&chatting()).await;
     let call = json!({"name": "served_chatter", "arguments": {}});
-    // None before it is asked for.
+    // Log messages are off until a level is set.
     lines.send(1, "tools/call", call.clone()).await;
     assert_eq!(before_answer(&mut lines).await, Vec::<Value>::new());
     for (level, count) in [("debug", 3), ("info", 2), ("warning", 1), ("error", 1), ("critical", 0)] {
@@ -87,7 +87,7 @@ async fn a_call_logs_at_the_level_that_its_client_has_set_for_the_connection() {
     }
     let wrong = lines.ask(4, "logging/setLevel", json!({"level": "loud"})).await;
     assert!(wrong["error"].is_object(), "{wrong}");
-    // One connection's level is not that of another.
+    // The level of one connection does not affect another one.
     let mut other = Lines::greeted(&chatting()).await;
     other.send(1, "tools/call", json!({"name": "served_chatter", "arguments": {}})).await;
     assert!(before_answer(&mut other).await.is_empty());
@@ -106,7 +106,7 @@ async fn a_run_logs_what_its_steps_say() {
     assert!(said.iter().all(|said| said.2 == "served_chatting"), "{said:?}");
 }
 
-/// The same of a runtime in memory and of one with a store, with an agent whose first turn calls the tool.
+/// Builds a server with the tool, a workflow, and an agent whose first turn calls the tool.
 fn chatting_at_once(has_store: bool) -> McpServer {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         1 => Turn::call("served_chatter", json!({})),
@@ -187,10 +187,10 @@ async fn a_client_without_a_handshake_says_its_level_in_each_request() {
     params["_meta"]["io.modelcontextprotocol/logLevel"] = json!("error");
     lines.send(2, "tools/call", params.clone()).await;
     assert_eq!(messages(&before_answer(&mut lines).await).len(), 1);
-    // A level belongs to a request in this revision, and not to the connection.
+    // In this revision a level belongs to the request, not to the connection.
     let refused = lines.ask(3, "logging/setLevel", with_meta(json!({"level": "info"}))).await;
     assert_eq!(refused["error"]["code"], -32601, "{refused}");
-    // Over HTTP it is on the stream of the request.
+    // Over HTTP the messages are on the stream of the request.
     let head = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: served_chatter\r\n";
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
     let mut answered = send(served(chatting()).await, "POST", head, &call).await;
@@ -228,7 +228,7 @@ fn with_notes() -> McpServer {
 async fn a_client_that_subscribes_is_notified_until_it_unsubscribes() {
     let server = with_notes();
     let mut lines = Lines::greeted(&server).await;
-    // Nobody has subscribed.
+    // There are no subscribers yet.
     server.resource_changed("notes://today");
     for uri in ["notes://today", "notes://days/monday", "notes://days/monday"] {
         let subscribed = lines.ask(1, "resources/subscribe", json!({"uri": uri})).await;
@@ -254,7 +254,7 @@ async fn a_client_that_subscribes_is_notified_until_it_unsubscribes() {
     server.resource_changed("notes://today");
     server.resource_changed("notes://days/monday");
     assert_eq!(lines.next().await["params"]["uri"], "notes://days/monday");
-    // A client that has gone is no burden.
+    // Notifications for a disconnected client are dropped.
     lines.leave().await.unwrap();
     server.resource_changed("notes://today");
 }
@@ -292,7 +292,7 @@ async fn a_client_is_notified_on_the_stream_of_its_session() {
     );
 }
 
-/// The request of a client without a handshake that listens to resources.
+/// Builds the request of a client without a handshake that listens to resources.
 fn listening(uris: &[&str]) -> Value {
     with_meta(json!({"notifications": {"resourceSubscriptions": uris, "toolsListChanged": true}}))
 }
@@ -340,7 +340,7 @@ async fn a_client_without_a_handshake_listens_at_an_address() {
     server.resource_changed("notes://today");
     assert_eq!(one.next().await["params"]["uri"], "notes://today");
     assert_eq!(other.next().await["params"]["uri"], "notes://days/monday");
-    // Without resources there is nothing to listen to.
+    // A server without resources has nothing to listen to.
     let address = served(McpServer::from_runtime(&Runtime::builder().build())).await;
     assert_eq!(send(address, "POST", head, &request(&["notes://today"])).await.status(), 404);
 }

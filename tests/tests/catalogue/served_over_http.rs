@@ -1,4 +1,4 @@
-//! A runtime as an MCP server at an address: who may call, what a client may do wrong, how a call is cancelled.
+//! A runtime as an MCP server over HTTP: authentication, mistakes of clients, cancelling calls.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn served_key() -> String {
     "12-34".to_owned()
 }
 
-/// Waits for nobody.
+/// Reads the key without asking.
 #[workflow]
 async fn served_open() -> Result<String> {
     let key = served_key();
@@ -47,17 +47,17 @@ fn head(address: SocketAddr, more: &str, length: usize) -> String {
     )
 }
 
-/// What the server answers to these bytes, until it ends the connection.
+/// Sends raw bytes and reads until the server closes the connection.
 async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // A server that refuses reads no more.
+    // A server that refuses the request stops reading.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
 
-/// The status and the whole response.
+/// Sends a request and returns the status and the whole response.
 pub(crate) async fn post(address: SocketAddr, more: &str, body: &str) -> (u16, String) {
     let answer = raw(address, format!("{}{body}", head(address, more, body.len())).as_bytes()).await;
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -85,7 +85,7 @@ async fn a_server_is_a_route_of_a_program_with_axum() {
     client.close().await;
     let health = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     assert!(raw(address, health.as_bytes()).await.ends_with("well"));
-    // What it checks does not depend on who listens.
+    // The checks also apply if the host's own listener serves the router.
     let body = call("add", json!({"a": 1, "b": 2}));
     let sent = format!(
         "POST /tools/mcp HTTP/1.1\r\nhost: elsewhere.example\r\ncontent-type: application/json\r\naccept: \
@@ -105,7 +105,7 @@ async fn tools_are_called_at_an_address() {
     assert_eq!((sum.status, &*sum.output), (ToolStatus::Success, r#"{"result":3}"#));
     assert_eq!(client.health().protocol.as_deref(), Some("2026-07-28"));
     client.close().await;
-    // A client of the earlier era, without a handshake that anybody would remember.
+    // A client of the earlier protocol without a handshake.
     let (status, answer) = post(address, "", &call("add", json!({"a": 2, "b": 2}))).await;
     assert_eq!(status, 200, "{answer}");
     assert!(answer.contains(r#""structuredContent":{"result":4}"#), "{answer}");
@@ -140,7 +140,7 @@ async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
     assert_eq!(run.output, r#"{"result":"12-34"}"#);
     let runs = runtime.runs(RunFilter::new().caller("ann")).await.unwrap();
     assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
-    // The earlier era.
+    // The same with the earlier protocol.
     let (_, answer) = post(address, "authorization: Bearer owner\r\n", &call("served_key", json!({}))).await;
     assert!(answer.contains("12-34"), "{answer}");
     let (status, answer) = post(address, "", &call("served_key", json!({}))).await;
@@ -205,7 +205,7 @@ async fn hostile_requests_get_errors_and_never_a_hang() {
     let (status, answer) = post(address, "", &call("add", json!({"a": "x".repeat(3000)}))).await;
     assert_eq!(status, 413);
     assert!(answer.ends_with("the body has more than 2000 bytes"), "{answer}");
-    // One that does not say how long it is.
+    // A body without a declared length.
     let chunk = format!("{:x}\r\n{}\r\n", 3000, "x".repeat(3000));
     let chunked = head(address, "", 0).replace("content-length: 0", "transfer-encoding: chunked");
     assert!(raw(address, format!("{chunked}{chunk}").as_bytes()).await.starts_with("HTTP/1.1 413 "));
@@ -220,7 +220,7 @@ async fn hostile_requests_get_errors_and_never_a_hang() {
 #[tokio::test]
 async fn one_that_does_not_finish_its_request_is_disconnected() {
     let address = served(server().handshake_timeout(Duration::from_millis(50)).max_connections(1)).await;
-    // Each has the only connection, so that the next one waits for its end.
+    // Each connection takes the only slot, so the next one waits until it is closed.
     let half = head(address, "", 100);
     assert!(!raw(address, b"POST /mcp HTT").await.contains("200 OK"));
     assert!(raw(address, b"").await.is_empty());

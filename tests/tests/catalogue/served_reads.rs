@@ -1,4 +1,5 @@
-//! The resources and prompts of a served runtime: what is listed, read and refused, in both eras and by our own limits.
+//! Resources and prompts of a served runtime: listing, reading, refusals and limits, in both
+//! protocol eras and with our own client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ fn server() -> McpServer {
                 (day, part) => Ok(format!("{} {day:?} {part:?}", read.uri())),
             }
         }))
-        // An address of its own comes before the form that it has, too.
+        // An exact address takes precedence over a template that matches it.
         .resource(ServedResource::text("notes://days/monday/noon", "Lunch."))
         .resource(ServedResource::text("notes://secret", "S").scopes(["secrets"]))
         .prompt(
@@ -181,7 +182,7 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
     assert_eq!(form["required"], json!(["place", "mood"]), "{asked}");
     assert_eq!(form["properties"]["place"], json!({"type": "string", "description": "Where to."}), "{asked}");
     let said = |content: Value| json!({"arguments": {"action": "accept", "content": content}, "other": 7});
-    // What is said of an argument that is there, or is not asked for, counts for nothing.
+    // Answers for arguments that are already given or were not requested are ignored.
     let content = json!({"place": "Oslo", "days": "9", "mood": 7, "more": "x"});
     let again = lines.ask(1, "prompts/get", of(days.clone(), said(content), forms())).await;
     let request = &again["result"]["inputRequests"]["arguments"]["params"];
@@ -192,7 +193,7 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
     let text = &made["result"]["messages"][0]["content"]["text"];
     assert_eq!(text, "Plan 2 days in Oslo, with children.", "{made}");
     for (params, code, problem) in [
-        // Nobody is asked for what a client must know itself.
+        // No question is sent for arguments that the client must provide itself.
         (of(json!({}), json!({}), forms()), -32602, "needs the argument `days`"),
         (of(days.clone(), json!({}), json!({})), -32021, "needs the argument `place`"),
         (of(days.clone(), json!({"arguments": {"action": "decline"}}), forms()), -32602, "needs the argument `place`"),
@@ -203,7 +204,7 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
         assert_eq!(refused["error"]["code"], code, "{refused}");
         assert!(refused["error"]["message"].as_str().unwrap().contains(problem), "{refused}");
     }
-    // A client of an earlier revision sends what the prompt needs.
+    // A client of an earlier revision has to send all required arguments.
     let mut lines = Lines::greeted_with(&server, forms()).await;
     let refused = get(&mut lines, "plan", days).await;
     assert!(refused["error"]["message"].as_str().unwrap().contains("needs the argument `place`"), "{refused}");
@@ -236,7 +237,7 @@ async fn what_cannot_be_offered_is_an_error_before_anything_is_served() {
     }
 }
 
-/// A function that never ends is stopped by the limit, and by a client that cancels.
+/// A function that never ends is stopped by the time limit, and by a client that cancels.
 #[tokio::test(start_paused = true)]
 async fn a_read_has_a_time_limit_and_is_cancelled() {
     struct SaysStop(Arc<Notify>);

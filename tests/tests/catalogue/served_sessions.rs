@@ -1,4 +1,5 @@
-//! Sessions of clients of an MCP server at an address: what they are asked in them, whose a session is, and how it ends.
+//! MCP sessions over HTTP: questions within a session, ownership of a session, and how sessions
+//! end.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::served_tasks::{durable, server, with_meta};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A server that knows its callers by a header.
+/// Configures a server that identifies callers by a header.
 fn with_callers(server: McpServer) -> McpServer {
     server.authenticate(|headers| async move {
         match headers.get("x-who").and_then(|who| who.to_str().ok()) {
@@ -37,7 +38,7 @@ async fn a_run_that_asks_is_answered_in_its_session() {
     client.answer(&asked, json!({"answer": "Ada"})).await;
     let asked = call.next().await;
     client.answer(&asked, json!({"row": -1, "by_window": true})).await;
-    // It is asked again with what was wrong.
+    // The question is repeated together with the error.
     let asked = call.next().await;
     assert!(asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"), "{asked}");
     client.answer(&asked, json!({"row": 7, "by_window": true})).await;
@@ -54,7 +55,7 @@ async fn a_person_who_thinks_keeps_nobody_else_from_calling() {
     let asked = waiting.next().await;
     let sum = client.call(2, "add", json!({"a": 1, "b": 2})).await.next().await;
     assert_eq!(sum["result"]["structuredContent"]["result"], 3, "{sum}");
-    // A client leaves no more open than it may.
+    // The number of open runs of a client is limited.
     let further = client.call(3, "asked_booking", json!({"to": "Rome"})).await.next().await;
     assert_eq!(further["error"]["code"], -32000, "{further}");
     client.answer(&asked, json!({"answer": "Ada"})).await;
@@ -72,7 +73,8 @@ async fn an_answer_in_time_counts_although_others_have_the_turns() {
     let mut holding = client.call(2, "hold", json!({})).await;
     within("`held.begun`", held.begun.notified()).await;
     client.answer(&asked, json!({"answer": "Ada"})).await;
-    // The run asks the next question before the call has its turn again.
+    // The only slot for calls is taken by `hold`, so the run asks its next question before the
+    // call is processed again.
     let asks_next = async || {
         let open = runtime.approvals(RunFilter::new()).await.unwrap();
         open.iter().any(|question| question.message == "Which seat?")
@@ -104,10 +106,10 @@ async fn a_session_of_another_caller_is_one_that_is_not_there() {
         assert_eq!(send(address, method, &stolen, body).await.status(), 404, "{method} {body}");
     }
     assert_eq!(send(address, "DELETE", &stolen, "").await.status(), 404);
-    // Nor is it one of nobody.
+    // An unauthenticated client cannot use the session either.
     let nobody = format!("mcp-session-id: {}\r\n", ann.session);
     assert_eq!(send(address, "POST", &nobody, &list).await.status(), 401);
-    // An answer in a session of her own is to nothing that she was asked.
+    // An answer in her own session does not match any question there.
     eve.answer(&asked, json!({"answer": "Eve"})).await;
     ann.answer(&asked, json!({"answer": "Ann"})).await;
     let asked = call.next().await;
@@ -142,7 +144,7 @@ async fn a_session_that_was_ended_or_never_was_is_not_found() {
         let status = send(address, "POST", &format!("mcp-session-id: {id}\r\n"), &list).await.status();
         assert!(status == 404 || status == 400, "{id}: {status}");
     }
-    // It begins anew.
+    // The client starts a new session.
     let again = Client::asked(address, "").await;
     assert!(again.request(1, "tools/list", json!({})).await.next().await["result"]["tools"].is_array());
 }
@@ -156,7 +158,7 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
     assert_eq!(answer["result"]["capabilities"]["resources"]["subscribe"], true, "{answer}");
     let (answer, second) = Client::begin(address, "", &json!({})).await;
     assert!(second.is_none());
-    // It reads of nothing that it would not get.
+    // The response does not announce features that need a session.
     let capabilities = &answer["result"]["capabilities"];
     assert!(capabilities["logging"].is_null() && capabilities["resources"]["subscribe"].is_null(), "{answer}");
     let request = |method: &str, params: Value| {
@@ -174,10 +176,10 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
         assert_eq!(refused["error"]["code"], -32601, "{refused}");
     }
     assert_eq!(send(address, "GET", "", "").await.status(), 405);
-    // Whoever leaves makes room.
+    // Ending a session makes room for another one.
     first.unwrap().send("DELETE", "").await;
     within("a session to be free", async { while Client::begin(address, "", &json!({})).await.1.is_none() {} }).await;
-    // A server can have none at all.
+    // A limit of 0 turns sessions off.
     let address = served(server(&MemoryStore::new()).max_sessions(0)).await;
     assert!(Client::begin(address, "", &json!({})).await.1.is_none());
 }
@@ -195,18 +197,19 @@ async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
     within("a session to be free", async { while begin("ann").await.is_none() {} }).await;
 }
 
-/// The clock stops while a request is processed, or the session might end before it has begun.
+/// The clock stops while a request is processed; otherwise the session might end before it has
+/// started.
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_when_it_is_idle_or_old() {
     let short = Duration::from_millis(50);
-    // Idle: as soon as it has ended there is room for another one.
+    // Idle timeout: once the session has ended, there is room for another one.
     let address = served(server(&MemoryStore::new()).max_sessions(1).session_times(short, HOUR)).await;
     let idle = hold_time(Client::asked(address, "")).await;
     assert!(hold_time(Client::begin(address, "", &json!({}))).await.1.is_none());
     tokio::time::sleep(2 * short).await;
     assert!(hold_time(Client::begin(address, "", &json!({}))).await.1.is_some());
     assert_eq!(hold_time(idle.send("GET", "")).await.status(), 404);
-    // Old: an open stream does not keep it.
+    // Maximum age: an open stream does not extend it.
     let address = served(server(&MemoryStore::new()).session_times(HOUR, short)).await;
     let old = hold_time(Client::asked(address, "")).await;
     let mut stream = hold_time(old.send("GET", "")).await;
@@ -244,7 +247,7 @@ async fn an_answer_that_was_never_asked_for_is_ignored() {
     let mut call = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = call.next().await;
     assert_eq!(asked["params"]["message"], "In whose name to Oslo?\n\"Oslo\"", "{asked}");
-    // One that answers twice has answered once.
+    // Only the first of two answers counts.
     client.answer(&asked, json!({"answer": "Ada"})).await;
     client.answer(&asked, json!({"answer": "Eve"})).await;
     assert!(call.next().await["params"]["message"].as_str().unwrap().contains("\"Ada\""));
@@ -256,7 +259,7 @@ async fn what_a_client_never_answers_waits_when_its_session_has_ended() {
     let client = Client::asked(served(server(&store)).await, "").await;
     let mut call = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(call.next().await["method"], "elicitation/create");
-    // A stream that breaks cancels nothing.
+    // A broken stream does not cancel the call.
     drop(call);
     client.send("DELETE", "").await;
     let runtime = durable(&store);
@@ -272,7 +275,7 @@ async fn a_call_is_cancelled_in_its_session_by_the_notification() {
     assert_eq!(call.next().await["method"], "elicitation/create");
     let other = Client::asked(client.address, "").await;
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-    // The calls of one session are not those of another.
+    // Request ids are separate for each session.
     other.say(&cancelled).await;
     assert!(other.request(1, "tools/list", json!({})).await.next().await["result"].is_object());
     let runtime = durable(&store);
@@ -298,7 +301,7 @@ async fn a_request_of_the_newest_revision_belongs_to_no_session() {
     let mut listed = send(address, "POST", &head, &list.to_string()).await;
     assert_eq!(listed.status(), 200, "{}", listed.head);
     assert!(listed.next().await["result"]["tools"].is_array());
-    // One that says so in its head alone is in no session either.
+    // A request with the new revision only in its headers does not belong to a session either.
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     assert_eq!(send(address, "POST", &head, &list).await.status(), 400);
 }
@@ -336,7 +339,7 @@ async fn a_killed_server_leaves_the_run_that_asks_for_another_process() {
     let mut call = client.call(1, "price", json!({"article": "lamp"})).await;
     let asked = call.next().await;
     assert!(asked["params"]["message"].as_str().unwrap().starts_with("how much is a lamp?"), "{asked}");
-    // Dropping it kills it, as nothing else can.
+    // Dropping the process kills it with SIGKILL.
     drop(process);
     assert_eq!(call.message().await, None);
     let runtime = Runtime::builder().store(SqliteStore::open(&file).await.unwrap()).build();

@@ -107,7 +107,7 @@ async fn half_sent_heads_of_one_address_leave_room_for_others() {
     let request = format!("{}connection: close\r\n\r\n{body}", head("x-who: ada\r\n", body.len()));
     let answer = asked(from("127.0.0.2", address).await, &request).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // Refused connections that stay open leave room too.
+    // Refused connections that stay open do not use up the limit either.
     for _ in 0..64 {
         let mut stream = from("127.0.0.3", address).await;
         let _ = stream.write_all(format!("{}\r\n{body}", head("", body.len())).as_bytes()).await;

@@ -1,5 +1,5 @@
-//! A served run as a task of the extension `io.modelcontextprotocol/tasks`: asked for, answered and cancelled by its caller
-//! alone, over restarts; and the most runs that calls may leave open.
+//! A served run as a task of the extension `io.modelcontextprotocol/tasks`. Only its caller can
+//! read, answer and cancel it, also across restarts. Includes the limit on open runs.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -36,7 +36,7 @@ pub(crate) fn server(store: &MemoryStore) -> McpServer {
     McpServer::from_runtime(&durable(store)).tools(["add"]).workflows(workflows)
 }
 
-/// The parameters of a client that speaks tasks, and whose person can be asked.
+/// Adds the metadata of a client that supports tasks and elicitation.
 pub(crate) fn with_meta(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -66,7 +66,7 @@ pub(crate) async fn get(lines: &mut Lines, task: &str) -> Value {
     got["result"].clone()
 }
 
-/// The task as soon as it is in this status.
+/// Waits until the task has this status and returns it.
 pub(crate) async fn until(lines: &mut Lines, task: &str, status: &str) -> Value {
     within("the status of the task", async {
         loop {
@@ -118,7 +118,8 @@ async fn a_run_is_a_task_and_what_it_asks_is_the_input_of_the_task() {
     update(&mut lines, &task, &name, accepted(json!({"answer": "Ada"}))).await;
     let (seat, request) = only(&until(&mut lines, &task, "input_required").await);
     assert!(request["params"]["message"].as_str().unwrap().starts_with("Which seat?"), "{request}");
-    // An answer to what was answered already is ignored; one that does not fit is refused, and the question stays.
+    // An answer to a question that was already answered is ignored. An invalid answer is refused,
+    // and the question stays open.
     let ack = update(&mut lines, &task, &name, accepted(json!({"answer": "Eve"}))).await;
     assert_eq!(ack["result"]["resultType"], "complete", "{ack}");
     for wrong in [accepted(json!({"row": -1, "by_window": true})), json!(7), json!({"action": "?"})] {
@@ -129,7 +130,7 @@ async fn a_run_is_a_task_and_what_it_asks_is_the_input_of_the_task() {
     update(&mut lines, &task, &seat, accepted(json!({"row": 7, "by_window": true}))).await;
     let ended = until(&mut lines, &task, "completed").await;
     assert_eq!(ended["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{ended}");
-    // It stays what it is.
+    // A finished task does not change.
     for method in ["tasks/update", "tasks/cancel"] {
         let params =
             json!({"taskId": task, "inputResponses": {seat.clone(): accepted(json!({"row": 1, "by_window": true}))}});
@@ -160,7 +161,7 @@ async fn a_run_that_fails_is_a_completed_task_with_its_error_and_one_can_be_canc
 async fn only_a_client_that_speaks_tasks_gets_one_and_only_of_a_run_in_a_store() {
     let store = MemoryStore::new();
     let mut lines = Lines::of(&server(&store));
-    // A tool is called as ever, and arguments that do not fit begin nothing.
+    // Tools are called without a task, and invalid arguments do not start a run.
     let sum = ask(&mut lines, "tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})).await;
     assert_eq!(sum["result"]["structuredContent"], json!({"result": 3}), "{sum}");
     let wrong = ask(&mut lines, "tools/call", json!({"name": "double", "arguments": {"n": "x"}})).await;
@@ -177,7 +178,7 @@ async fn only_a_client_that_speaks_tasks_gets_one_and_only_of_a_run_in_a_store()
     }
     let params = without(with_meta(json!({"name": "double", "arguments": {"n": 2}})));
     assert_eq!(lines.ask(1, "tools/call", params).await["result"]["content"][0]["text"], "4");
-    // The earlier revision has another kind of task, which the server does not have.
+    // The earlier revision has a different kind of task, which the server does not support.
     let mut greeted = Lines::greeted_with(&server(&store), json!({"extensions": {TASKS: {}}})).await;
     let doubled = greeted.call(1, "double", json!({"n": 2})).await;
     assert_eq!(doubled["result"]["content"][0]["text"], "4", "{doubled}");
@@ -214,7 +215,7 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
     assert_eq!(until(&mut lines, &task, "completed").await["result"]["content"][0]["text"], "news");
 }
 
-/// A request without a handshake over HTTP, of somebody.
+/// Sends a request without a handshake over HTTP, on behalf of a caller.
 pub(crate) async fn ask_at(address: SocketAddr, who: &str, method: &str, name: &str, params: Value) -> Value {
     let head = format!(
         "authorization: Bearer {who}\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\nmcp-name: {name}\r\n"
@@ -264,7 +265,7 @@ async fn a_task_belongs_to_its_caller_and_its_server() {
         let got = ask_at(address, "ann", "tasks/get", task, json!({"taskId": task})).await;
         assert_eq!(got["result"]["taskId"], task, "{got}");
     }
-    // What is not offered any more cannot be read either.
+    // A task of a workflow that is no longer offered cannot be read.
     let nothing = McpServer::from_runtime(&durable(&store)).tools(["add"]).workflows(["double"]);
     let mut lines = Lines::of(&nothing);
     assert_eq!(ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"], -32602);
@@ -282,7 +283,8 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
     let call = json!({"name": "double", "arguments": {"n": 1}});
     let refused = ask(&mut lines, "tools/call", call.clone()).await;
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    // Nor in another process, nor where the client speaks no tasks; a tool is called as ever.
+    // The limit also applies in another process and to clients without tasks. Tools are not
+    // affected.
     let mut greeted = Lines::greeted(&server.clone().max_open_runs(3)).await;
     assert_eq!(greeted.call(1, "double", json!({"n": 1})).await["error"]["code"], -32000);
     assert_eq!(greeted.call(2, "add", json!({"a": 1, "b": 1})).await["result"]["content"][0]["text"], "2");
@@ -293,7 +295,7 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
     assert_eq!(open.len(), 2);
 }
 
-/// The command line over a file, and its address.
+/// Starts the command line over a store file. Returns it with its address.
 fn serve(store: &std::path::Path) -> (Process, SocketAddr) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentwf-host"));
     command.args(["mcp", "serve", "--workflow", "slow,price", "--http", "127.0.0.1:0", "--store"]).arg(store);
@@ -332,7 +334,7 @@ async fn tasks_outlive_the_process_that_began_them() {
     drop(process); // It is killed.
 
     let (mut process, address) = serve(&store);
-    // The step that was killed in the middle is repeated, and nobody had to ask for the task.
+    // The interrupted step is repeated without any request for the task.
     process.wait_until("its step again", |process| process.output().contains("waiting for").then_some(()));
     let after = until_at(address, asking.clone(), "input_required").await;
     assert_eq!(after["inputRequests"], before["inputRequests"]);

@@ -1,4 +1,5 @@
-//! The tools of a folder: what they do, and that no path leads out of it, whatever a model writes or somebody puts there.
+//! Tools for files in a folder: their behavior, and that no path leads out of the folder,
+//! regardless of the model's arguments and of links in it.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use agentflow::tools::Storage;
 use agentflow_testing::{test_runtime, wait_until};
 use tempfile::TempDir;
 
-/// A folder `in` with a file, beside a file that must not be seen.
+/// Creates a folder `in` with a file, next to a file that must stay hidden.
 fn folder() -> TempDir {
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(outside.path().join("in")).unwrap();
@@ -62,12 +63,12 @@ async fn files_are_written_read_listed_and_appended_to() {
         {"name": "notes", "kind": "folder"},
     ], "more": false});
     let mut list: Value = list.parse().unwrap();
-    // The size of a folder is that of the file system.
+    // The size of a folder depends on the file system.
     list["entries"].as_array_mut().unwrap()[1..].iter_mut().for_each(|entry| {
         entry.as_object_mut().unwrap().remove("bytes");
     });
     assert_eq!(list, expected);
-    // An existing file is replaced whole.
+    // An existing file is replaced atomically.
     text(&runtime, "storage_write", json!({"path": "a.txt", "content": "b"})).await;
     assert_eq!(fs::read_to_string(outside.path().join("in/a.txt")).unwrap(), "b");
     unchanged(&outside);
@@ -113,7 +114,8 @@ async fn no_path_leads_out() {
                 "storage_read" | "storage_list" => json!({"path": path}),
                 _ => json!({"path": path, "content": "changed"}),
             };
-            // What a write replaces is the link itself, which is within the storage; the empty path lists it.
+            // A write replaces the link itself, which is inside the storage. The empty path lists
+            // the storage.
             let within = !path.contains('/') && path.contains("l") && !path.contains('\0') || path == "absolute";
             if name == "storage_write" && within || name == "storage_list" && path.is_empty() {
                 continue;
@@ -145,7 +147,8 @@ async fn a_link_is_replaced_and_not_followed_by_a_write() {
     unchanged(&outside);
 }
 
-/// Somebody swaps a folder for a link to outside again and again while files are written through it.
+/// A concurrent thread keeps replacing a folder by a link to the outside while files are written through
+/// it.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
@@ -223,7 +226,8 @@ async fn what_is_no_file_is_named_and_makes_nobody_wait() {
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
 }
 
-/// A file that is rewritten while others read it is always one of the texts, and nothing is left beside it.
+/// Readers of a file that is being rewritten always see a complete text, and no temporary files
+/// remain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_is_whole_at_any_time() {
     let outside = folder();

@@ -1,4 +1,5 @@
-//! A storage of which some folders may be written: the rest is read by the same paths, and nothing makes a write land there.
+//! A storage with some writable folders. The rest is readable by the same paths, and no write ends
+//! up there.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +13,7 @@ use agentflow::tools::Storage;
 use agentflow_testing::test_runtime;
 use tempfile::TempDir;
 
-/// A folder `in` with `src`, `src2` and `tests`, beside a file that must not be seen.
+/// Creates a folder `in` with `src`, `src2` and `tests`, next to a file that must stay hidden.
 fn folder() -> TempDir {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.txt"), "swordfish").unwrap();
@@ -40,7 +41,7 @@ async fn write(runtime: &Runtime, name: &str, path: &str) -> ToolResult {
     call(runtime, name, json!({"path": path, "content": "changed"})).await
 }
 
-/// All files below a folder that may not be written, with their texts; links are not followed.
+/// Returns all files below a read-only folder with their texts. Links are not followed.
 fn texts(folder: &Path, except: &[&str]) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -112,7 +113,7 @@ async fn what_is_not_below_them_is_not_written() {
         "src/../../secret.txt",
         "../secret.txt",
         "../in/src/a.txt",
-        // Where it would lead is not looked at: the name says which folder is meant.
+        // The path is not normalized: its first component decides which folder is meant.
         "tests/../src/a.txt",
         "other/a.txt",
         &absolute,
@@ -139,7 +140,8 @@ async fn what_is_not_below_them_is_not_written() {
     }
     #[cfg(unix)]
     for (path, text) in [("src/file", "tests"), ("src/secret", "swordfish")] {
-        // Appending would follow the link; writing replaces the link, and not the file.
+        // Appending would follow the link. Writing replaces the link and leaves its target
+        // unchanged.
         assert!(!write(&runtime, "storage_append", path).await.status.is_success(), "{path}");
         assert_eq!(texts(outside.path(), &[]), before, "{path}");
         assert!(write(&runtime, "storage_write", path).await.status.is_success(), "{path}");
@@ -180,7 +182,8 @@ async fn a_folder_is_made_and_opened_once() {
     assert_eq!(fs::read_to_string(inner.join("out/here/a.txt")).unwrap(), "changed");
     #[cfg(unix)]
     {
-        // Somebody puts a link to another folder in its place: what is written stays with the folder that was opened.
+        // The folder is replaced by a link to another one. Writes stay in the folder that was
+        // opened.
         fs::rename(inner.join("out/here"), inner.join("out/moved")).unwrap();
         std::os::unix::fs::symlink("../tests", inner.join("out/here")).unwrap();
         for name in ["storage_write", "storage_append"] {

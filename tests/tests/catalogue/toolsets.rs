@@ -1,4 +1,4 @@
-//! Toolsets: when their tools are fetched, what a change does to a run, and what happens when they cannot be fetched.
+//! Toolsets: when their tools are fetched, how a change affects a run, and failed fetches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use agentflow::serde_json::json;
 use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn};
 
-/// A server whose tools are `read` and `edit`, and after a change `read` and `find`.
+/// A server with the tools `read` and `edit`, and after a change `read` and `find`.
 #[derive(Clone, Default)]
 struct Wiki {
     fetches: Arc<AtomicU64>,
@@ -86,7 +86,7 @@ async fn they_are_fetched_once_when_they_are_first_needed() {
 async fn a_change_counts_from_the_next_turn() {
     let wiki = Wiki::default();
     let model = ScriptedModel::new([
-        // The second call is one of a tool that is gone once the first has run.
+        // The second call uses a tool that disappears after the first call.
         Turn::calls([("wiki__edit", json!({})), ("wiki__edit", json!({}))]),
         Turn::calls([("wiki__edit", json!({})), ("wiki__find", json!({}))]),
         Turn::text("done"),
@@ -123,7 +123,7 @@ async fn one_that_is_away_fails_the_run_unless_it_was_there_before() {
     assert_eq!(offered(&model), [["wiki__edit", "wiki__read"], ["wiki__edit", "wiki__read"]]);
 }
 
-/// A server that accepts and never answers.
+/// A toolset that accepts a request and never answers.
 struct Silent(Arc<AtomicU64>);
 
 #[async_trait]
@@ -170,7 +170,7 @@ async fn a_run_that_is_resumed_fetches_them_again() {
     assert!(report.crashes() > 10 && report.interrupted() == 0, "{report:?}");
 }
 
-/// Takes a while, and panics the first time when it is to.
+/// A slow toolset that can panic at its first fetch.
 struct Slow {
     fetches: Arc<AtomicU64>,
     panics: bool,

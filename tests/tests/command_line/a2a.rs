@@ -1,4 +1,4 @@
-//! `agentwf a2a` as a process: the card of an agent of another program, and a message to it.
+//! `agentwf a2a` as a process: it shows the card of an A2A agent and sends it a message.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ fn agentwf(args: &[&str]) -> Ended {
     Agentwf::new(HOST).args(args).env("AGENT_KEY", "sesame-street").run()
 }
 
-/// An agent that says what it was asked: `ask` asks back.
+/// Starts an agent that repeats its input. For `ask` it asks a question.
 pub(crate) fn agent() -> String {
     agent_with(&json!({}))
 }
@@ -56,7 +56,7 @@ fn agent_with(fields: &Value) -> String {
     url
 }
 
-/// A task of google-adk that asks for the approval of a call.
+/// Builds a task of google-adk that asks for the approval of a call.
 fn approval() -> Value {
     let call = json!({"id": "adk-0", "name": "refund", "args": {"cents": 900}});
     let data = json!({"id": "adk-1", "name": "adk_request_confirmation", "args": {"originalFunctionCall": call}});
@@ -67,7 +67,7 @@ fn approval() -> Value {
     }}})
 }
 
-/// A task that does not show its question.
+/// Builds a task whose question is missing.
 fn mute() -> Value {
     json!({"task": {"id": "t-3", "contextId": "c-3", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
 }
@@ -184,7 +184,8 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
     assert!(code == Some(1) && said.contains("`quick`"), "{code:?} {said}");
 }
 
-/// A server of `publish` whose clients have the token `sesame-street`, and its address.
+/// Starts a server of `publish` that requires the token `sesame-street`. Returns it with its
+/// address.
 fn served(store: &std::path::Path, more: &[&str]) -> (agentflow_tests::Process, String) {
     let mut command = std::process::Command::new(HOST);
     command.args(["serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);

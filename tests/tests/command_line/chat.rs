@@ -1,4 +1,5 @@
-//! `agentwf chat`: lines go in, answers come out, questions are answered in between, and a session remembers.
+//! `agentwf chat`: lines as input, answers as output, questions in between, and a session that
+//! keeps the conversation.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -15,7 +16,7 @@ fn begun(folder: &Path, agent: &str) -> Child {
     chat.start_with(Stdio::piped())
 }
 
-/// A chat of these lines.
+/// Runs a chat with these input lines.
 fn chat(folder: &Path, agent: &str, lines: &str) -> Ended {
     let mut child = begun(folder, agent);
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
@@ -33,7 +34,7 @@ fn a_chat_is_remembered() {
     assert_eq!(second.stderr, "> hello\n> again\n");
 }
 
-/// Bytes that are not UTF-8, as of another locale, end no chat.
+/// Bytes that are not UTF-8, for example from another locale, do not end the chat.
 #[test]
 fn a_line_of_any_bytes_is_a_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +105,8 @@ fn a_chat_whose_process_is_killed_continues_in_the_next() {
     assert_eq!(again.stderr.matches("await ").count(), 1, "{again:?}");
 }
 
-/// The ninth of twenty questions needs a tool that a person has to approve, and the process is killed while it asks.
+/// The ninth of twenty questions needs a tool that a person has to approve, and the process is
+/// killed while it asks.
 #[test]
 fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +123,7 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let back = chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
     let mut answers = questions.clone();
     answers[8] = "letters is gone".to_owned();
-    // The model was given every question, also those of the process that was killed.
+    // The model received every question, including those of the killed process.
     answers[19] = questions.join(", ");
     assert_eq!(back.code, Some(0), "{back:?}");
     assert!(back.stdout.ends_with(&(answers[8..].join("\n") + "\n")), "{back:?}");
@@ -144,8 +146,8 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     assert_eq!((asked, called), (1, 1), "{ninth}");
 }
 
-/// Two chats over one session: a line that comes while the other's run is unfinished is not answered, and the chat
-/// continues.
+/// Two chats over one session. A line that arrives while the other chat's run is unfinished is not
+/// answered, and the chat continues.
 #[test]
 fn a_session_that_is_busy_ends_no_chat() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +175,7 @@ fn a_session_that_is_busy_ends_no_chat() {
     assert_eq!(answers, "again\n");
 }
 
-/// While the run waits for a person, and no process executes it.
+/// The run waits for a person, and no process executes it.
 #[test]
 fn a_message_is_sent_to_a_run_by_its_id() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The command line as a process: its listings, its error messages, and how it stops.
+//! The command line as a process: listings, error messages, and how it stops.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,10 +19,11 @@ fn ended(args: &[&str]) -> Ended {
     agentwf(args).run()
 }
 
-/// What is said at once, since a tool may hold the run.
+/// Printed immediately, because a tool may delay the end of the run.
 const STOPPING: &str = "stopping; Ctrl-C again does not wait for it\n";
 
-/// A server that sends what a test says and then keeps the connection open until the client closes it.
+/// A server that sends the given chunks and then keeps the connection open until the client closes
+/// it.
 struct SlowServer {
     base: String,
     asked: Receiver<()>,
@@ -30,7 +31,8 @@ struct SlowServer {
 }
 
 impl SlowServer {
-    /// Answers the n-th request with the n-th list of chunks, as an event stream without its end.
+    /// Starts the server. The n-th request gets the n-th list of chunks as an unfinished event
+    /// stream.
     fn start(answers: Vec<Vec<String>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
@@ -49,7 +51,7 @@ impl SlowServer {
         Self { base, asked, closed }
     }
 
-    /// Waits until a request has come.
+    /// Waits for a request.
     fn wait_for_request(&self) {
         self.asked.recv_timeout(Duration::from_secs(10)).expect("nobody asked");
     }
@@ -81,7 +83,7 @@ fn serve(mut stream: TcpStream, chunks: &[String], hears: &Sender<()>) {
             return;
         }
     }
-    // Ends when the client closes, or resets.
+    // Returns when the client closes or resets the connection.
     let _ = reader.read(&mut [0; 1]);
 }
 
@@ -99,7 +101,7 @@ fn call_of(name: &str, arguments: &Value) -> Vec<String> {
     ]
 }
 
-/// A run whose events are read as they come.
+/// A run whose events are read as they arrive.
 struct Watched {
     child: Child,
     events: Box<dyn Iterator<Item = Value>>,
@@ -160,7 +162,7 @@ fn tools_are_listed_by_name() {
     );
     assert!(list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"), "{}", list.stdout);
     assert!(list.stdout.contains("needs approval, needs scope admin"), "{}", list.stdout);
-    // Nothing is coloured that goes into a pipe.
+    // Output into a pipe has no colors.
     assert!(!list.stdout.contains('\u{1b}'), "{list:?}");
 }
 
@@ -399,7 +401,7 @@ fn a_streamed_answer_is_printed_as_it_comes() {
     let server = SlowServer::start(vec![vec![text("Hello"), text(", world")]]);
     let mut child =
         agentwf(&["call", "--stream", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]).start();
-    // The server never ends its answer, so what is read now came before the end.
+    // The server never ends its answer, so this text was printed before the end.
     let mut said = [0; 12];
     child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     assert_eq!(&said, b"Hello, world");
@@ -418,7 +420,8 @@ fn a_tool_call_is_shown_and_answered() {
     assert!(call.stderr.contains("tool_calls, 7 tokens in, 3 out"), "{}", call.stderr);
 }
 
-/// Nothing that a model, a tool or a server says may move the cursor, end a line or turn the writing around.
+/// Text from a model, a tool or a server must not move the cursor, end a line or change the text
+/// direction.
 #[test]
 fn what_others_say_draws_nothing() {
     let hostile = "a\u{1b}[2J\u{1b}[8m\r\n\u{9b}1A\u{202e}b";
@@ -477,7 +480,7 @@ fn a_scope_is_granted() {
         run = run.args(["--model", "openai-chat/slow", "--base-url", &server.base]).args(grant);
         let ended = run.run();
         assert_eq!(ended.lines().iter().filter(|event| event["name"] == name).count(), 1, "{ended:#?}");
-        // One step is all it was given, so there is no answer.
+        // The run was limited to one turn, so it has no answer.
         assert_eq!(ended.code, Some(1));
         assert!(ended.stderr.contains("raise it with `max_steps`"), "{ended:#?}");
     }
@@ -498,7 +501,7 @@ fn ctrl_c_in_an_answer_closes_the_connection() {
     assert_eq!(events.last().unwrap()["payload"]["reason"], "stopped by Ctrl-C");
 }
 
-/// As below `nohup`, or as a background job of a shell: the signal is inherited as ignored.
+/// Simulates `nohup` or a background job of a shell: the process inherits an ignored signal.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_is_heard_where_the_parent_ignores_it() {
@@ -518,7 +521,7 @@ fn ctrl_c_is_heard_where_the_parent_ignores_it() {
         server.wait_for_close();
         let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"), "{ended:#?}");
-        // What had come keeps its own line.
+        // The partial answer keeps its own line.
         assert_eq!(ended.stdout, if json.is_empty() { "\n" } else { "" });
     }
 }
@@ -554,7 +557,7 @@ fn a_second_ctrl_c_does_not_wait() {
     let mut run = Watched::start(&server, "block");
     run.wait_for("tool.started");
     interrupt(run.child.id());
-    // The tool holds its thread, so the run cannot end.
+    // The tool blocks its thread, so the run cannot end.
     let mut said = String::new();
     BufReader::new(run.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, STOPPING);
@@ -566,13 +569,14 @@ fn a_second_ctrl_c_does_not_wait() {
 #[cfg(unix)]
 #[test]
 fn a_closed_pipe_is_no_panic() {
-    // A list is printed for nobody.
+    // The reader of a listing has closed the pipe.
     let mut child = agentwf(&["tools", "list"]).start();
     drop(child.stdout.take());
     let ended = Ended::of(child, Duration::from_secs(10), "a list for nobody");
     assert!(!ended.stderr.contains("panicked"), "{ended:?}");
 
-    // A run whose events nobody reads any more is cancelled, and its connection closed.
+    // If the reader of a run's events closes the pipe, the run is cancelled and its connection
+    // closed.
     let server = SlowServer::start(vec![(0..2000).map(|n| text(&format!("{n} "))).collect()]);
     let mut child = agentwf(&[
         "run",

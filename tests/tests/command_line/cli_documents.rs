@@ -1,4 +1,4 @@
-//! Documents on the command line: checked, listed, shown and run.
+//! Documents on the command line: validating, listing, showing and running them.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn a_document_is_checked_shown_and_run() {
     assert_eq!(done(&args).stdout, "6\n");
 }
 
-/// What `list` and `show` say of types, `dry-run` says.
+/// `list`, `show` and `dry-run` describe types in the same way.
 #[test]
 fn types_are_said_in_the_same_words() {
     let place = Place::new();
@@ -79,7 +79,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     ] {
         assert!(ended.stderr.contains(&says), "{says}\n{}", ended.stderr);
     }
-    // Of the document with a wrong field, too.
+    // Includes the document with a wrong field.
     assert_eq!(ended.stderr.matches("has no tool `ad`").count(), 3, "{ended:#?}");
     let ended = agentwf(&["workflow", "validate", "--json", "--without-names", &d, &b]).run();
     let reports: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -88,7 +88,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     assert_eq!(reports[1]["problems"][0]["line"], 1);
     assert_eq!(ended.code, Some(1));
 
-    // Documents with mistakes do not hide others.
+    // Invalid documents do not hide others.
     let input = ["--input", "{\"a\": 1}"];
     let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).args(input).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
@@ -158,7 +158,7 @@ fn two_versions_are_compared() {
     assert_eq!(json["differences"][1]["message"], "the node `first`: what it does");
     assert_eq!(json["old"]["document"].as_str().map(str::len), Some(64));
     assert_ne!(json["old"]["definition"], json["new"]["definition"]);
-    // By its name, among those of a document.
+    // The old version is named by its workflow, and its document is an option.
     let ended = agentwf(&["workflow", "diff", "sum_up", &new, "--document", &old]).run();
     assert_eq!((ended.code, ended.stdout), (Some(1), expected), "{}", ended.stderr);
     let ended = agentwf(&["workflow", "diff", &old, &wrong]).run();
@@ -184,7 +184,7 @@ fn a_dry_run_of_a_document_and_its_version_are_shown() {
     let lines = done(&["workflow", "list", "--document", &file]).stdout;
     assert!(lines.contains(&format!("from the document {file}, definition {definition}\n")), "{lines}");
     assert_eq!(agentwf(&["workflow", "dry-run", "no_such"]).run().code, Some(1));
-    // By its file as well.
+    // A file works like a name.
     assert_eq!(shown, done(&["dry-run", &file]).stdout);
     assert_eq!(shown, done(&["show", &file, "--format", "dry-run"]).stdout);
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_dry_run_of_a_document_and_its_version_are_shown() {
     assert_eq!(failure(&["show", "no/such.yaml"]), "there is no file `no/such.yaml`");
 }
 
-/// What is seen of workflows needs no `workflow` before it.
+/// Commands that inspect a workflow also work without the `workflow` prefix.
 #[test]
 fn each_look_at_a_workflow_is_a_command_of_its_own() {
     let place = Place::new();
@@ -226,7 +226,8 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
     let text = "id: weather\nnodes:\n  - id: said\n    tool: get_weather\n    args_template: {city: \"{task}\", unit: \"{unit?}\"}\n";
     let weather = write(&place, "weather.yaml", text);
     let (input, oslo) = ("{\"a\": 1}", "\"12 degrees celsius in Oslo\"\n");
-    // By its file or its name; a task is the only input, or the one of that name.
+    // A workflow is given by its file or its name. A task is the value of its only input, or of the
+    // input named `task`.
     assert_eq!(done(&["run", &sum, "--input", input]).stdout, "6\n");
     assert_eq!(done(&["run", "sum_up", "--document", &sum, "--input", input]).stdout, "6\n");
     assert_eq!(done(&["run", "--workflow", "quick", "--input", "{\"word\": \"a\", \"times\": 2}"]).stdout, "\"A-A\"\n");
@@ -251,7 +252,7 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
     let ended = agentwf(&["run", &wrong, "--task", "Oslo"]).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
     assert!(ended.stderr.contains(&format!("--> {wrong}:4:5")), "{ended:#?}");
-    // As `validate` says it, whatever is done with the workflow.
+    // Every command reports the diagnostics of `validate`.
     let wrong = write(&place, "unknown.yaml", &text.replace("tool: get_weather", "tool: get_wether"));
     let says = format!("did you mean `get_weather`?\n --> {wrong}:4:11\n");
     for args in [
@@ -265,7 +266,7 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
         assert!(ended.stderr.contains(&says) && ended.stderr.matches("error").count() == 1, "{ended:#?}");
     }
-    // Options of an agent say nothing of a workflow, and the other way round.
+    // Options for agents are refused for workflows, and vice versa.
     let model = ["--model", "parrot/grey"];
     for wrong in [
         &["run"][..],
@@ -299,10 +300,10 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     let run = ["run", "sum_up", "--input", "{\"a\": 1}", "--config", &file];
     let ended = agentwf(&run).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
-    // The run is in the configured store, which an option or a variable overrides.
+    // The run is in the configured store. An option or a variable overrides it.
     let listed = agentwf(&["runs", "list", "--config", &file]).run().stdout;
     assert_eq!(listed.matches("sum_up").count(), 1, "{listed}");
-    // An id is one of the configured store, which has it once.
+    // Run ids are unique within the configured store.
     let with_id = |command: &[&str]| {
         let options = ["sum_up", "--input", "{\"a\": 1}", "--config", &file, "--run-id", "one"];
         agentwf(&[command, &options].concat()).run()
@@ -338,7 +339,7 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     assert!(misspelt.stderr.starts_with("error: unknown field `stor`; did you mean `store`?\n"), "{misspelt:#?}");
 }
 
-/// In the store of the settings as in one of an option.
+/// The printed command names the configured store like one given as an option.
 #[test]
 fn a_question_is_shown_with_the_command_that_answers_it() {
     let place = Place::new();
@@ -354,7 +355,7 @@ fn a_question_is_shown_with_the_command_that_answers_it() {
     }
 }
 
-/// What the host needs, which a file and the environment say.
+/// Requirements of the host, from a file and from the environment.
 #[test]
 fn health_says_what_is_missing() {
     let place = Place::new();
@@ -379,7 +380,7 @@ fn health_says_what_is_missing() {
     let said: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((ended.code, &said["store"]), (Some(1), &json!({"well": true, "problem": null})), "{ended:#?}");
     assert_eq!(said["documents"]["well"], json!(false));
-    // A variable stands in place of the file's field.
+    // A variable overrides the field of the file.
     let ended = agentwf(&["health"]).env("AGENTFLOW_DOCUMENTS", &place.path("none")).run();
     assert!(ended.code == Some(1) && ended.stdout.contains("documents: the folder"), "{ended:#?}");
     let ended = agentwf(&["health"]).env("AGENTFLOW_MAX_NESTING", "deep").env("AGENTFLOW_MODEL", "").run();
@@ -393,7 +394,7 @@ fn health_says_what_is_missing() {
     );
 }
 
-/// A question of a document is shown, and its denial is a decision and no failure that is tried again.
+/// The question of a document is printed. A denial is a decision, not a failure that is retried.
 #[test]
 fn a_gate_is_shown_and_its_denial_is_a_decision() {
     let place = Place::new();
@@ -416,7 +417,7 @@ fn a_gate_is_shown_and_its_denial_is_a_decision() {
     assert_eq!(done(&run).stdout, "\"sent kept\"\n");
 }
 
-/// An agent belongs to its document, for `validate` and for all other commands.
+/// Each agent belongs to its document, in `validate` and in all other commands.
 #[test]
 fn two_documents_have_an_agent_of_one_name() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! A run that undoes what it had done, on the command line: while another process executes it and waits for a person, when
-//! that process has ended, and after the run.
+//! Compensation on the command line: while another process executes the run and waits for a person,
+//! after that process has ended, and after the run.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::cli_workflows::{Other, Place, agentwf};
 
 use agentflow_testing::wait_until;
 
-/// What is said of a retry in a run that undoes what it had done, or did.
+/// Error for a retry in a run that is being compensated or was compensated.
 const NO_RETRY: &str =
     "the node `found` cannot be retried: a run that undoes what it had done does not run again; start a new run";
 
@@ -17,11 +17,11 @@ const STOPPED: &str = "signed/tool#1.sign: the program stopped while `annul` wai
 
 const ASKED: &str = "signed/tool#1.sign/undo#1/tool#1.annul/approval";
 
-/// A run that undoes what it had done, in another process, which waits for a person.
+/// Starts another process whose run compensates and waits for a person.
 fn asked(place: &Place) -> Other {
     let (store, file) = (place.store(), place.path("flag"));
     let other = Other::start(agentwf(&["begin-deal", &store, "r", &file]));
-    // The file is there before it is a store.
+    // The file appears before it is a valid store.
     wait_until("the question", || {
         let asks = || agentwf(&["runs", "questions", "--store", &store]).run().stdout.contains(ASKED);
         (Path::new(&store).exists() && asks()).then_some(())
@@ -29,7 +29,7 @@ fn asked(place: &Place) -> Other {
     other
 }
 
-/// What is said in each of these cases.
+/// Checks the error messages of these commands.
 fn said(place: &Place, cases: &[(&[&str], &str)]) {
     let said: Vec<String> = cases.iter().map(|(command, _)| place.wrong(command)).collect();
     let expected: Vec<&str> = cases.iter().map(|(_, expected)| *expected).collect();

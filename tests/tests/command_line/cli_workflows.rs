@@ -1,5 +1,5 @@
-//! Workflows and their runs on the command line: shown, run and controlled, at rest and while another process
-//! executes them.
+//! Workflows and their runs on the command line: showing, running and controlling them, at rest and
+//! while another process executes them.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -19,14 +19,14 @@ pub(crate) fn ended(args: &[&str]) -> Ended {
     agentwf(args).env("USER", "ada").run()
 }
 
-/// What was printed by a command that did its work.
+/// Runs a command that must succeed.
 pub(crate) fn done(args: &[&str]) -> Ended {
     let ended = ended(args);
     assert_eq!(ended.code, Some(0), "{args:?}: {ended:#?}");
     ended
 }
 
-/// What a command says that could not do its work.
+/// Runs a command that must fail, and returns its error message.
 pub(crate) fn failure(args: &[&str]) -> String {
     let ended = ended(args);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {ended:#?}");
@@ -35,7 +35,7 @@ pub(crate) fn failure(args: &[&str]) -> String {
     last.strip_prefix("error: ").unwrap_or_else(|| panic!("{args:?}: {ended:#?}")).to_owned()
 }
 
-/// A folder with a store, and a file that a run may wait for.
+/// A folder with a store, and a file that runs may wait for.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
@@ -53,7 +53,7 @@ impl Place {
         self.path("runs.db")
     }
 
-    /// The input of a workflow that waits for the file.
+    /// Returns the input of a workflow that waits for the file.
     fn input(&self) -> String {
         json!({"file": self.path("flag")}).to_string()
     }
@@ -62,7 +62,7 @@ impl Place {
         fs::write(PathBuf::from(self.path("flag")), "").unwrap();
     }
 
-    /// `runs` with this store; `command` begins with the subcommand.
+    /// Builds the arguments of `runs` with this store. `command` starts with the subcommand.
     fn args<'a>(store: &'a str, command: &[&'a str]) -> Vec<&'a str> {
         [&["runs"][..], command, &["--store", store]].concat()
     }
@@ -75,7 +75,7 @@ impl Place {
         failure(&Self::args(&self.store(), command))
     }
 
-    /// The arguments of `workflow run`.
+    /// Builds the `workflow run` command.
     fn run(&self, workflow: &str, id: &str, input: &str) -> Agentwf {
         let store = self.store();
         agentwf(&["workflow", "run", workflow, "--run-id", id, "--input", input, "--store", &store])
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// A run that another process executes. It is killed when this is dropped.
+/// A run in another process, which is killed when this value is dropped.
 pub(crate) struct Other {
     child: Child,
     said: Box<dyn Iterator<Item = String>>,
@@ -106,7 +106,7 @@ impl Other {
         Self { child, said, out, seen: Vec::new() }
     }
 
-    /// Reads what it says until a line has these words.
+    /// Reads standard error until a line contains these words.
     pub(crate) fn wait_for(&mut self, words: &str) {
         for line in self.said.by_ref() {
             let found = line.contains(words);
@@ -118,13 +118,13 @@ impl Other {
         panic!("it ended without `{words}`: {:#?}", self.seen);
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the process like `kill -9`.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Its exit code, its output, and all that it said.
+    /// Waits for the end. Returns the exit code, the output, and all lines of standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
         self.seen.extend(self.said.by_ref());
         let stdout = std::io::read_to_string(&mut self.out).unwrap();
@@ -240,7 +240,7 @@ fn a_question_that_nobody_can_answer_ends_the_run() {
     assert_eq!(said, "the run was cancelled: nobody can answer `approval`; keep the run with --store");
 }
 
-/// A question stays the one line that it is, whatever was put into it.
+/// A question is printed as a single line, even if its text contains control characters.
 #[test]
 fn a_question_cannot_be_redrawn() {
     let text = "x?\r\n\u{1b}[1A\u{1b}[2Kapproval asks: nothing\u{202e}";
@@ -261,7 +261,7 @@ fn a_question_cannot_be_redrawn() {
     }
 }
 
-/// One that cannot be read is neither hidden nor in the way of the others.
+/// An unreadable run is listed as such and does not affect the others.
 #[test]
 fn a_list_names_the_runs_that_cannot_be_read() {
     let place = Place::new();
@@ -332,7 +332,7 @@ fn runs_are_deleted_one_by_one_and_when_they_are_old() {
     let purged = place.runs(&["purge", "--older-than", "1ms"]);
     assert_eq!(purged.stdout, "d  failed    needs_file\nc  success   quick\nb  success   quick\n");
     assert_eq!(purged.stderr, "3 deleted\n");
-    // One that waits for somebody stays, however old it is.
+    // A run that waits for a person is kept, regardless of its age.
     assert_eq!(place.runs(&["list", "--json"]).line().as_array().unwrap().len(), 1);
     let wrong = ended(&Place::args(&place.store(), &["purge", "--older-than", "soon"]));
     assert!(wrong.code == Some(2) && wrong.stderr.contains("write a number with its unit"), "{wrong:#?}");
@@ -358,7 +358,7 @@ fn a_failed_node_is_retried() {
         place.wrong(&["retry", "a", "before"]),
         "the node `before` cannot be retried: it is done; only a failed or interrupted one can"
     );
-    // It is resumed, and fails again.
+    // The run is resumed and fails again.
     assert!(place.wrong(&["retry", "a", "found"]).contains("the step `found` failed: there is no "));
     place.raise();
     let retried = place.runs(&["retry", "a", "found"]);
@@ -368,7 +368,7 @@ fn a_failed_node_is_retried() {
     assert_eq!(reset["payload"]["by"], "ada");
 }
 
-/// As below `nohup`: who only follows a run is stopped, and the run is not.
+/// Simulates `nohup`. Ctrl-C ends the command that follows a run, but not the run.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_following_where_the_parent_ignores_it() {
@@ -473,7 +473,7 @@ fn another_process_pauses_and_cancels() {
     place.runs(&["pause", "a"]);
     run.wait_for("paused: operator");
     assert_eq!(place.status("a"), "paused");
-    // Running steps end; the next step does not begin.
+    // The running steps end, and the next step does not start.
     place.raise();
     run.wait_for("there done");
     place.runs(&["unpause", "a"]);
@@ -565,7 +565,7 @@ fn a_reader_that_goes_leaves_a_stored_run() {
         assert!(out.read_line(&mut seen).unwrap() > 0, "{seen}");
     }
     drop(out);
-    // What is said next is read by nobody.
+    // Further output has no reader.
     place.runs(&["pause", "a"]);
     let ended = Ended::of(child, Duration::from_secs(10), "a run whose reader has gone");
     assert_eq!(ended.code, Some(141), "{ended:#?}");
@@ -596,7 +596,7 @@ fn runs_are_found_by_their_tags_and_caller() {
     assert!(show.contains("  caller: ada\n  tag: job=7\n  tag: tenant=zeta\n"), "{show}");
     let wrong = ended(&Place::args(&place.store(), &["list", "--tag", "tenant"]));
     assert!(wrong.code == Some(2) && wrong.stderr.contains("write KEY=VALUE, such as tenant=acme"), "{wrong:#?}");
-    // The whole run has a time limit.
+    // The time limit applies to the whole run.
     let waits = place.run("slow", "d", &input).args(["--run-timeout", "200ms"]).run();
     assert!(waits.stderr.contains("the run took longer than its time limit of 200ms"), "{waits:#?}");
 }

@@ -1,4 +1,5 @@
-//! The published command line with a configuration: providers of models, MCP servers, agents of other programs and tools as data.
+//! The published command line with a configuration file: model providers, MCP servers, A2A agents
+//! and tools as data.
 
 use std::fs;
 
@@ -27,7 +28,7 @@ fn write(place: &Place, name: &str, text: &str) -> String {
     path
 }
 
-/// A server of MCP whose tool `review` answers its arguments.
+/// Configures an MCP server whose tool `review` returns its arguments.
 fn reviewer() -> Value {
     let peer = env!("CARGO_BIN_EXE_mcp-peer");
     json!({"command": peer, "args": ["echo"], "env": {"PEER_TOOL": "review", "PEER_KEY": "${REVIEW_KEY}"}})
@@ -44,7 +45,7 @@ fn a_document_of_edges_runs_with_a_configuration() {
     let ended = alone(&args).env("REVIEW_KEY", "sesame-street").run();
     let expected = json!({"pr_url": "u/1", "finding": {"pr_url": "u/1"}, "left": {"of": {"pr_url": "u/1"}}});
     assert_eq!(output(&ended), expected);
-    // An unused server does not matter.
+    // An unused server is not started, so its fault does not matter.
     assert_eq!(ended.stderr.matches("NO_SUCH_PROGRAM").count(), 0, "{ended:#?}");
     let checked = alone(&["validate", &document, "--config", &config]).env("REVIEW_KEY", "sesame-street").run();
     assert_eq!(checked.code, Some(0), "{checked:#?}");
@@ -58,7 +59,7 @@ fn a_document_of_edges_runs_with_a_configuration() {
     assert!(health.code == Some(1) && health.stdout.contains("configuration: well\n"), "{health:#?}");
     assert!(health.stdout.contains("the variable `NO_SUCH_PROGRAM` is not set"), "{health:#?}");
     assert_eq!(health.stdout.matches("NO_SUCH_PROGRAM").count(), 1, "{health:#?}");
-    // Variables alone do the same.
+    // Variables without a file have the same effect.
     let servers = json!({"code_review": reviewer()}).to_string();
     let ended = alone(&args[..4]).env("REVIEW_KEY", "k").env("AGENTFLOW_MCP_SERVERS", &servers).run();
     assert_eq!(output(&ended), expected);
@@ -87,7 +88,7 @@ fn a_document_of_steps_runs_with_a_configuration() {
     assert_eq!((&answer["output"], &answer["agent_id"]), (&json!(said), &json!("summarize_findings")));
     assert_eq!(model.requests().len(), 2);
     assert_eq!(model.refusals(), Vec::<String>::new());
-    // A provider that cannot be used is named.
+    // A provider that cannot be used is reported by name.
     let ended = alone(&["run", &document, "--input", &input, "--config", &config])
         .env("REVIEW_KEY", "k")
         .env("AGENT_KEY", "k")
@@ -166,7 +167,7 @@ fn tools_of_a_configuration_are_known_and_bad_ones_are_named() {
     );
     let checked = run(&["validate", &document]);
     assert!(!checked.stderr.contains("has no tool"), "{checked:#?}");
-    // Names that are not known are mistakes of the file.
+    // Unknown names are reported as mistakes in the file.
     let wrong = write(&place, "wrong.yaml", "tools: {storage: {foldr: files}}\nmcp_servers: {a: {comand: b}}\n");
     let ended = alone(&["list", "--config", &wrong]).run();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -178,7 +179,8 @@ fn tools_of_a_configuration_are_known_and_bad_ones_are_named() {
     assert!(ended.stderr.contains("did you mean `storage`?"), "{ended:#?}");
 }
 
-/// `cli::run()` knows linked tools alone, so its message about an unknown tool names the other functions.
+/// `cli::run()` provides linked tools only, so its message about an unknown tool mentions the
+/// functions that take a runtime.
 #[test]
 fn a_tool_that_only_a_runtime_has_is_explained() {
     let place = Place::new();
@@ -187,7 +189,7 @@ fn a_tool_that_only_a_runtime_has_is_explained() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("has no tool `http_request`"), "{ended:#?}");
     assert!(ended.stderr.contains("`cli::run_with(&runtime)`"), "{ended:#?}");
-    // An agent is not called a tool.
+    // A missing agent is not reported as a missing tool.
     let steps = write(&place, "steps.yaml", "workflow_id: s\nsteps: [{node_id: n, kind: a2a, task: nobody}]\n");
     let ended = alone(&["validate", &steps]).run();
     assert!(ended.stderr.contains("this program has no A2A agent `nobody`"), "{ended:#?}");
@@ -205,17 +207,17 @@ fn logs_are_shown_of_one_run() {
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.stderr.lines().filter(|line| line.contains(" INFO ")).map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    // With all details, each call logs its end.
+    // At full detail, the end of each call is logged.
     let all = said(&["--run-id", "one"]);
     assert!(all.iter().any(|line| line.contains(" close ") && line.contains("conversation.id=\"one\"")), "{all:#?}");
     assert!(all.iter().any(|line| line.contains("documents were read")), "{all:#?}");
-    // Neither other runs nor the program itself.
+    // Events of other runs and of the program itself are filtered out.
     assert_eq!(said(&["--run-id", "two", "--log-run", "other"]), Vec::<String>::new());
     let wrong = alone(&["list", "--log-run", "a]b"]).run();
     assert!(wrong.code == Some(1) && wrong.stderr.contains("cannot be the id of a run"), "{wrong:#?}");
 }
 
-/// A document of the form `agents` whose only agent has a model.
+/// Builds a document of the form `agents` with a single agent that uses this model.
 fn greets(model: &str) -> String {
     let agent = json!({"name": "greeter", "model": model, "instruction": "Greet."});
     let order = json!({"type": "sequential", "agents": ["greeter"]});

@@ -1,5 +1,5 @@
-//! The documents of all forms, run by the published command line alone: its configuration gives them tools, servers, agents and
-//! models, which are fake servers here.
+//! Documents of all forms, run by the published command line. Its configuration provides tools,
+//! servers, agents and models, which are fake servers here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::a2a::agent;
 use crate::cli_workflows::Place;
 
-/// A document, and the output of a run of its workflow.
+/// A document, and the expected output of its workflow.
 struct Case {
     file: &'static str,
     workflow: &'static str,
@@ -113,7 +113,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Descriptions of the tools that the documents call, in a folder.
+/// Writes descriptions of the called tools into a folder.
 fn describe_tools(place: &Place, url: &str) {
     fs::create_dir(place.path("api")).unwrap();
     for (name, fields) in [
@@ -139,7 +139,7 @@ fn describe_tools(place: &Place, url: &str) {
     }
 }
 
-/// Starts the service of these tools.
+/// Starts the service behind these tools.
 fn tools() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -186,7 +186,7 @@ fn done(tool: &str, given: &Value) -> Option<Value> {
     })
 }
 
-/// A server of MCP whose only tool answers its arguments.
+/// Configures an MCP server whose only tool returns its arguments.
 fn server(tool: &str) -> Value {
     json!({"command": env!("CARGO_BIN_EXE_mcp-peer"), "args": ["echo"], "env": {"PEER_TOOL": tool}})
 }
@@ -200,7 +200,7 @@ fn done_well(ended: Ended, what: &str) -> String {
     ended.stdout
 }
 
-/// Places copies of all documents, and the configuration that they need. Returns its path.
+/// Writes copies of all documents and their configuration. Returns its path.
 fn configured(place: &Place) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/core/tests/documents");
     fs::create_dir(place.path("documents")).unwrap();
@@ -208,7 +208,7 @@ fn configured(place: &Place) -> String {
         let file = file.unwrap();
         fs::copy(file.path(), place.path(&format!("documents/{}", file.file_name().to_str().unwrap()))).unwrap();
     }
-    // An agent that some of them call.
+    // An agent that several documents call.
     let helper = "name: forms_helping\nagents: [{name: forms_helper, model: openai/m, instruction: Help.}]\norchestration: {type: \
                   sequential, agents: [forms_helper]}\n";
     fs::create_dir(place.path("more")).unwrap();
@@ -247,7 +247,7 @@ fn every_document_is_run_by_the_command_line_alone() {
             alone(&["run", workflow, "--input", &input, "--config", &config]).env("AGENTFLOW_PROVIDERS", &providers);
         let said = done_well(run.run(), file);
         let found: Value = serde_json::from_str(&said).unwrap_or_else(|_| json!(said.trim_end()));
-        // Of an agent of another program, its text counts.
+        // The output of an A2A agent is compared by its text.
         let found = if workflow.contains("steps") || workflow == "wf-001" { found["output"].clone() } else { found };
         assert_eq!(found, output, "{file}");
         assert_eq!(model.refusals(), Vec::<String>::new(), "{file}");

@@ -1,4 +1,4 @@
-//! `agentwf mcp` as a process: it serves the tools of its program, and calls those of a server.
+//! `agentwf mcp` as a process: it serves the tools of its program, and calls the tools of a server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ fn agentwf(args: &[&str]) -> Ended {
     Agentwf::new(HOST).args(args).run()
 }
 
-/// A command of a client over a server that is this program.
+/// Runs a client command against a server that is this program itself.
 fn of_server(args: &[&str], serve: &[&str]) -> Ended {
     let all: Vec<&str> =
         ["mcp"].iter().chain(args).chain(&["--", HOST, "mcp", "serve"]).chain(serve).copied().collect();
@@ -47,7 +47,7 @@ fn what_cannot_be_served_or_reached_is_one_sentence() {
         let lost = agentwf(&[&["mcp", "tools"], server].concat());
         assert_eq!((lost.code, lost.stdout.as_str()), (Some(1), ""), "{server:?}");
         assert!(lost.stderr.contains("MCP server"), "{}", lost.stderr);
-        // Once, and without names of types.
+        // The error is printed once, and without type names.
         assert_eq!(lost.stderr.lines().count(), 1, "{}", lost.stderr);
     }
     let ended = agentwf(&["mcp", "tools", "--", "false"]);

@@ -1,4 +1,4 @@
-//! `agentwf sessions`: what a file has, whole or one, its branches, a copy as JSON, and what is removed and what stays.
+//! `agentwf sessions`: listing and showing sessions, branches, export as JSON, and deletion.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use agentflow::{Agent, Context, RunId, Runtime, serde_json};
 use agentflow_testing::{ScriptedModel, Turn, within};
 use agentflow_tests::{Agentwf, Ended};
 
-/// The time so many days ago.
+/// A clock that is this many days behind.
 #[derive(Debug)]
 struct DaysAgo(u64);
 
@@ -24,7 +24,8 @@ impl Clock for DaysAgo {
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// Three sessions: of ada, with a branch and a run that failed; of bob, with a run that nobody executes; an old one.
+    /// Creates three sessions: one of ada with a branch and a failed run, one of bob with a run
+    /// that no process executes, and an old one.
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -70,7 +71,7 @@ impl Place {
         sessions(&self.store(), command)
     }
 
-    /// Standard output of a command that does what it should.
+    /// Returns the output of a successful command.
     #[track_caller]
     fn said(&self, command: &[&str]) -> String {
         let ended = self.sessions(command);
@@ -172,7 +173,7 @@ fn what_nobody_continued_expires() {
     let none = place.sessions(&["expire", "--idle", "3d"]);
     assert_eq!((none.code, &*none.stdout, &*none.stderr), (Some(0), "", "0 deleted\n"));
     let dry = place.sessions(&["expire", "--idle", "1d", "--dry-run"]);
-    // The other one has a run that has not ended.
+    // The other session has an unfinished run.
     assert_eq!((&*dry.stdout, &*dry.stderr), ("of-ada  helper of ada  4 runs\n", "1 would be deleted\n"));
     assert_eq!(place.said(&["list"]).lines().count(), 2);
     let done = place.sessions(&["expire", "--idle", "1d"]);

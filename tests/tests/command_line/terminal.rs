@@ -1,6 +1,7 @@
-//! `agentwf chat` on a terminal: a person who stops it, whose question somebody else answers, and whose terminal is closed.
+//! `agentwf chat` on a terminal: a person interrupts it, another process answers its question, and
+//! its terminal is closed.
 //!
-//! The terminal is one of Python's `pty`; without Python it is skipped.
+//! The terminal is a pseudo-terminal of Python's `pty`. Without Python the test is skipped.
 
 use std::process::Command;
 

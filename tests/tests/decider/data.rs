@@ -1,5 +1,6 @@
-//! A decider of a workflow that is data: what a call is given is revised and checked against what it takes, a skipped node is
-//! passed over along its edges, and what is written wrongly is named.
+//! Deciders of a workflow that is data. Revised arguments are checked against the parameters of the
+//! call, the run continues along the edges of a skipped node, and mistakes are reported with their
+//! place.
 
 use agentflow::async_trait;
 use agentflow::document::{Document, DocumentForm};
@@ -20,7 +21,7 @@ fn read(text: &str) -> Document {
     Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The problems, as `line:column: message`.
+/// Returns the diagnostics as `line:column: message`.
 fn problems(text: &str) -> Vec<String> {
     let error = Document::read("it.yaml", text).unwrap_err();
     let lines = error.problems().iter();
@@ -76,7 +77,7 @@ fn graph(decider: Option<Decider>) -> Graph {
     graph
 }
 
-/// Says something about some nodes.
+/// Creates a model that returns the given decision for each named node.
 fn model(of: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let of_user = request.messages.messages().iter().filter(|message| message.role() == Role::User);
@@ -107,7 +108,7 @@ async fn an_agent_decides_in_a_graph() {
     assert_eq!(run(&plain, "joins", INPUT()).await, all);
     let lets_all = known(Runtime::builder(), &[]).graph(graph(Some(Decider::agent("guide")))).build();
     assert_eq!(run(&lets_all, "joins", INPUT()).await, all);
-    // A tool is a decider as well: any function.
+    // Any function that is a tool can be a decider.
     let rules = Runtime::builder().graph(graph(Some(Decider::tool("decider_rules")))).build();
     assert_eq!(run(&rules, "joins", INPUT()).await, json!(["a+b", "a-b", ["a", "b"]]));
 }
@@ -234,7 +235,7 @@ async fn a_document_names_its_decider() {
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(run(&runtime, "it", input).await, json!("x/y"));
     }
-    // Written as another form, it has its decider still.
+    // Exporting to another form keeps the decider.
     let graph = read(TOOLS).export(DocumentForm::Graph).unwrap();
     let again = Document::read("again", graph.to_string()).unwrap();
     assert_eq!(again.graph().hash(), read(TOOLS).graph().hash());
@@ -255,7 +256,7 @@ fn mistakes_in_a_document_are_named_where_they_stand() {
     }
 }
 
-/// A server of another program.
+/// An A2A server of another program.
 struct Code;
 
 #[async_trait]
@@ -272,7 +273,8 @@ impl Toolset for Code {
     }
 }
 
-/// Two steps of a server over the state: what is behind a node that is skipped continues.
+/// Two steps of a server that updates the state. After a skipped node the run continues along its
+/// edges.
 #[tokio::test]
 async fn a_node_of_a_document_of_edges_is_passed_over() {
     const SAYS: &[(&str, &str)] = &[("audit", r#"{"decision": "skip", "reason": "it is a draft"}"#)];
@@ -289,7 +291,7 @@ edges:
     let runtime = known(Runtime::builder(), SAYS).toolset(ToolsetRef::new(Code)).document(read(text)).build();
     let handle = runtime.start_named("it", Encoded::new(&json!({"input": {"n": 1}})).unwrap()).await.unwrap();
     let output: Value = handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap();
-    // Each adds its answer around the state: two have run.
+    // Each step nests the state once more, so two have run.
     assert_eq!(output["output"]["output"], json!({"n": 1}), "{output}");
     assert!(
         handle
@@ -307,7 +309,7 @@ nodes:
   - {name: out, does: {value: {value: 1}}}
 ";
 
-/// A node that decides on nothing hides none of its own mistakes, and is one.
+/// An invalid decider node is still reported for its own mistakes.
 #[test]
 fn what_decides_asks_a_decider() {
     let problems = problems(FORM).join("\n");
@@ -316,7 +318,7 @@ fn what_decides_asks_a_decider() {
     assert!(problems.contains(says), "{problems}");
 }
 
-/// The problems of a graph with these nodes beside its own.
+/// Returns the diagnostics of a graph with additional nodes.
 fn with_nodes(mut graph: Graph, nodes: &[Value]) -> String {
     graph.nodes.extend(nodes.iter().map(|node| serde_json::from_value(node.clone()).unwrap()));
     let built = known(Runtime::builder(), SAYS).graph(graph).build();
@@ -329,7 +331,7 @@ fn one_node_decides_on_another() {
         |name: &str| json!({"name": name, "decides": "each", "does": {"decide": {"kind": "agent", "name": "guide"}}});
     let error = with_nodes(graph(None), &[asks("q"), asks("r")]);
     assert_eq!(error.matches("two nodes decide on `each`, `q` and `r`; keep one").count(), 1, "{error}");
-    // What has `decides` and asks nobody does not stand in for a question.
+    // An invalid `decides` without a decider does not count as the decision that a question needs.
     let value = json!({"name": "v", "decides": "each", "does": {"value": {"value": 1}}});
     let error = with_nodes(graph(Some(Decider::agent("guide"))), &[value]);
     assert!(error.contains("the node `v` has `decides` and asks no decider"), "{error}");
@@ -361,7 +363,8 @@ async fn what_a_run_cannot_do_without_is_not_skipped() {
     }
 }
 
-/// What a call is given cannot be made: its node fails of that, also where the value is one of the store.
+/// If the arguments of a call cannot be computed, its node fails, also when they come from the
+/// store.
 #[tokio::test]
 async fn a_node_whose_arguments_cannot_be_made_fails_itself() {
     for key in ["none", "app:none"] {

@@ -1,4 +1,4 @@
-//! Deciders: a model or a function that is asked between the nodes of a workflow.
+//! Deciders: models or functions that are consulted between the nodes of a workflow.
 
 mod data;
 #[path = "../graphs/every_crash.rs"]

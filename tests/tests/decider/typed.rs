@@ -1,5 +1,5 @@
-//! A decider of a workflow: what it says is recorded before it has an effect, holds for the node alone that it is about,
-//! and is not asked for again by the process that resumes the run.
+//! Deciders of a typed workflow. A decision is recorded before it takes effect, applies only to its
+//! node, and is not requested again by the process that resumes the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,18 +23,18 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 #[agent]
 async fn decider_guide(next: NextNode) -> Result<NodeDecision>;
 
-/// What a model is shown, without spaces.
+/// Returns the user messages of a request, without whitespace.
 fn shown(request: &ModelRequest) -> String {
     let of_user = request.messages.messages().iter().filter(|message| message.role() == Role::User);
     of_user.map(|message| message.text().replace([' ', '\n'], "")).collect()
 }
 
-/// A typed answer that is one of several forms.
+/// Builds a typed answer that is one variant of an enum.
 fn answer(said: &str) -> Turn {
     Turn::text(format!(r#"{{"value": {said}}}"#))
 }
 
-/// A model that says something about some nodes, and lets the others run.
+/// Creates a model that returns the given decision for each named node and lets the others run.
 fn guide(of: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let shown = shown(request);
@@ -55,7 +55,8 @@ fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, reads: Hand
     })
 }
 
-/// `a`, then `note`, which nobody needs, then `c`, which reads `a`; and the note where it is there.
+/// Builds `a`, then `note`, which no node reads, then `c`, which reads `a`. The output includes the
+/// note if it was written.
 fn noted(effects: &EffectLog) -> Workflow<(u32,), (u32, Option<u32>)> {
     Workflow::build("noted", ["n"], |b, (n,)| {
         b.decider(|_, next| decider_guide(next));
@@ -72,7 +73,7 @@ const BOTH: &[(&str, &str)] = &[
     ("c", r#"{"decision": "revise", "arguments": {"a": 40}, "reason": "the figure is old"}"#),
 ];
 
-/// The decisions, and what was skipped and why.
+/// Returns the decisions, and the skipped nodes with their reasons.
 fn decided(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
         EventKind::NodeCompleted { output, .. } if event.path.to_string().ends_with(".decision") => {
@@ -89,7 +90,7 @@ async fn a_model_continues_skips_and_revises() {
     let (effects, model) = (EffectLog::new(), guide(BOTH));
     let runtime = test_runtime().model(model.clone()).build();
     let run = runtime.start(noted(&effects), 1).await.unwrap();
-    // What comes after a skipped node continues along its edge, and what was revised holds for `c` alone.
+    // The run continues after the skipped node, and the revised arguments apply to `c` only.
     assert_eq!(run.result().await.unwrap(), (41, None));
     assert_eq!((effects.count("a"), effects.count("note"), effects.count("c")), (1, 0, 1));
     check_events(&run.recorded()).unwrap();
@@ -124,7 +125,8 @@ async fn what_a_decider_says_is_what_was_true_without_one_when_it_lets_all_run()
     assert_ne!(build(true).graph().hash(), build(false).graph().hash());
 }
 
-/// The failure of a run whose decider says this about its node `a`, and what the decider was told.
+/// Returns the failure of a run whose decider gives this answer about node `a`, and the messages
+/// that the decider received.
 async fn refused(said: Value) -> (String, Vec<String>) {
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let hears = Arc::clone(&told);
@@ -298,7 +300,7 @@ async fn a_resumed_run_decides_the_same_though_the_model_would_not() {
     let first = test_runtime().store(store.clone()).model(guide(SAYS)).build();
     let run = first.start(flow.clone(), 1).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // A person agrees to what it will be given.
+    // The approval shows the revised arguments.
     let question = first.approvals(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!((question.path.as_str(), question.about.to_string().as_str()), ("c", r#"{"n":40}"#));
     run.abandon();
@@ -333,7 +335,7 @@ async fn a_run_is_paused_and_cancelled_while_a_decider_thinks() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     run.pause().await.unwrap();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    // It was asked, and the node waits for the operator.
+    // The decision was requested, and the node waits for the operator.
     let began = |run: &RunHandle<u32>, name: &str| {
         run.recorded()
             .iter()
@@ -357,7 +359,7 @@ async fn decider_write(cx: &Context, log: Inject<EffectLog>, number: u32) -> Res
     Ok(number)
 }
 
-/// A function decides, too.
+/// A function can decide, too.
 async fn by_rules(next: NextNode) -> Result<NodeDecision, String> {
     Ok(match next.node.as_str() {
         "written" => NodeDecision::Revise { arguments: json!({"doubled": 9}), reason: "nine is better".to_owned() },
@@ -388,7 +390,7 @@ async fn an_attribute_names_the_decider() {
     let log = EffectLog::new();
     let runtime = test_runtime().resource(log.clone()).build();
     let run = runtime.start(decided_by_rules::workflow(), 1).await.unwrap();
-    // The value that others read stays as it was.
+    // The value that other nodes read is unchanged.
     assert_eq!(run.result().await.unwrap(), [18, 4]);
     assert!(
         decided(&run.recorded()).iter().any(|line| line.starts_with("all[1]/twice.decision: ")),

@@ -1,5 +1,7 @@
-//! A run with deciders that is undone, in it and in a workflow that it calls: a call is undone with what the decider gave it, one
-//! that was skipped is not, each once, wherever its process ends; also when another process cancels it by its id.
+//! Compensation of a run with deciders, including a workflow that it calls. A call is compensated
+//! with the arguments that the decider revised, and a skipped call is not compensated. Each
+//! compensation happens once, wherever the process ends, also when another process cancels the run
+//! by its id.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::store::{Cut, MortalStore};
 
-/// What was done outside of the runs, each with its key: a service that knows keys does it once.
+/// The log of an external service. It executes a request once per idempotency key.
 #[derive(Clone, Default)]
 struct Service(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -68,7 +70,8 @@ async fn undone_rules(next: NextNode) -> NodeDecision {
 
 const DECIDER: fn() -> Value = || json!({"kind": "tool", "name": "undone_rules"});
 
-/// A flight, a hotel, a stay, and beside them a cruise; then a step that fails, or a question.
+/// Builds a flight, a hotel, a stay and a concurrent cruise, followed by a failing step or a
+/// question.
 fn graphs(asks: bool) -> [Graph; 2] {
     let call = |name: &str, with: Value| json!({"call": {"kind": "tool", "name": name, "with": {"value": with}}});
     let book = |what: &str| call("undone_book", json!({"what": what}));
@@ -92,7 +95,7 @@ fn runtime(asks: bool, service: &Service, store: impl Store) -> Runtime {
     graphs(asks).into_iter().fold(builder, |builder, graph| builder.graph(graph)).build()
 }
 
-/// The bookings that the journal says were made.
+/// Returns the bookings that the journal records as made.
 fn made(events: &[Event]) -> BTreeSet<String> {
     let of_node = |event: &Event| match (&event.kind, event.path.to_string().as_str()) {
         (EventKind::NodeCompleted { .. }, "flight") => Some("unbook a flight 8".to_owned()),
@@ -103,7 +106,8 @@ fn made(events: &[Event]) -> BTreeSet<String> {
     events.iter().filter_map(of_node).collect()
 }
 
-/// Runs until the process ends at a write; gives the store then, and whether the run was over before.
+/// Runs until the process ends at a write. Returns the store at that point, and `true` if the run
+/// had already ended.
 async fn until(cut: Option<Cut>, asks: bool, service: &Service, id: &RunId) -> (Arc<dyn Store>, bool, usize) {
     let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let store = MortalStore::new(&kept, cut);

@@ -1,4 +1,5 @@
-//! A campaign: chooses programs, compiles and runs them in batches, and says what was accepted and what was different.
+//! A campaign: generates programs, compiles and runs them in batches, and reports which were
+//! accepted and which behave differently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,23 +18,23 @@ use super::shrink;
 use super::syntax::Program;
 use super::vocabulary::FEATURES;
 
-/// What a campaign does.
+/// Settings of a campaign.
 #[derive(Clone, Debug)]
 pub(crate) struct Campaign {
     pub(crate) seed: u64,
     pub(crate) programs: usize,
-    /// How many statements a program has at most, not counting those in blocks.
+    /// Maximum number of statements of a program, without those in blocks.
     pub(crate) size: usize,
-    /// How many programs are compiled together.
+    /// Number of programs that are compiled together.
     pub(crate) batch: usize,
     pub(crate) schedules: usize,
     pub(crate) crashes: usize,
     pub(crate) jobs: usize,
-    /// Features that the programs do not have.
+    /// Features that the programs must not use.
     pub(crate) without: BTreeSet<String>,
 }
 
-/// What is different in a program.
+/// A difference between a program's function and its workflow.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) program: String,
@@ -42,7 +43,7 @@ pub(crate) struct Fault {
     pub(crate) how: String,
 }
 
-/// What a campaign saw.
+/// Results of a campaign.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) accepted: usize,
@@ -50,12 +51,12 @@ pub(crate) struct Findings {
     pub(crate) crashes: u64,
     pub(crate) failing: u64,
     pub(crate) entries: u64,
-    /// By the first line of the compiler's message: how many programs, and one of them.
+    /// Refused programs by the first line of the compiler's message: their number and an example.
     pub(crate) refused: BTreeMap<String, (usize, String)>,
     pub(crate) refused_programs: usize,
-    /// What happened in the first run of a program that differs.
+    /// Log of the first differing run of each program.
     pub(crate) journals: BTreeMap<String, Vec<String>>,
-    /// The generator's own faults.
+    /// Faults of the generator.
     pub(crate) broken: Vec<String>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) compiling: Duration,
@@ -63,13 +64,14 @@ pub(crate) struct Findings {
 }
 
 impl Campaign {
-    /// The program of a number: the same whatever else is in the campaign.
+    /// Generates the program with this number. It does not depend on the other programs of the
+    /// campaign.
     pub(crate) fn program(&self, number: usize) -> Program {
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
         choose::program(&mut rng, &format!("p{number}"), self.size, &self.without)
     }
 
-    /// Runs it on several threads.
+    /// Runs the campaign on several threads.
     pub(crate) fn run(&self, libraries: &Libraries) -> Findings {
         let known = |name: &&String| FEATURES.contains(&name.as_str());
         let unknown: Vec<&String> = self.without.iter().filter(|name| !known(name)).collect();
@@ -146,7 +148,8 @@ impl Campaign {
         found
     }
 
-    /// A smaller program that differs in the same way, after at most so many rounds of compiling.
+    /// Returns a smaller program that differs in the same way, after at most `rounds` rounds of
+    /// compiling.
     pub(crate) fn shrink(&self, libraries: &Libraries, program: &Program, class: &str, rounds: usize) -> Program {
         let mut smallest = program.clone();
         for round in 0..rounds {
@@ -158,7 +161,7 @@ impl Campaign {
                 .collect();
             let found = self.batch(libraries, &format!("shrink-{}-{}", std::process::id(), program.name), &candidates);
             let differs = |name: &str| found.faults.iter().any(|fault| fault.program == name && fault.class == class);
-            // The smallest comes first.
+            // Candidates are sorted by size, smallest first.
             match candidates.into_iter().find(|candidate| differs(&candidate.name)) {
                 Some(smaller) => smallest = smaller,
                 None => break,
@@ -217,7 +220,7 @@ impl Findings {
         self.running += other.running;
     }
 
-    /// The programs that differ, by the class of the first difference.
+    /// Returns the differing programs by the class of their first difference.
     pub(crate) fn by_class(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut classes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for fault in &self.faults {
@@ -226,7 +229,7 @@ impl Findings {
         classes
     }
 
-    /// As a page.
+    /// Formats the findings.
     pub(crate) fn report(&self) -> String {
         let mut text = format!(
             "{} programs accepted, {} refused; {} runs with {} crashes, {} inputs whose function fails, {} things \

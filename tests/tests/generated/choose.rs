@@ -1,5 +1,5 @@
-//! Chooses a random program. It always chooses one that is Rust: what a variable is called, moved or shadowed is decided
-//! here. It writes no text.
+//! Generates a random program that is valid Rust. Variable names, moves and shadowing are decided
+//! here. The text is written elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,26 @@ use super::syntax::{
 };
 use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, LATE, ROUNDS, Step};
 
-/// The patterns of a `match`: with what each binds, and whether it has a guard.
+/// Patterns of a `match`: the pattern, the type of its binding, and `true` if it has a guard.
 type Patterns = &'static [(&'static str, Option<Type>, bool)];
 
-/// What stands around a place in a program.
+/// Surroundings of a place in a program.
 #[derive(Clone)]
 pub(crate) struct Around {
-    /// The variables that can be read.
+    /// Variables that can be read.
     pub(crate) visible: Vec<Id>,
-    /// How many blocks may still be nested.
+    /// Number of blocks that may still be nested.
     pub(crate) depth: u32,
-    /// What the function returns; not where a `return` is not chosen.
+    /// Return type of the function; `None` where `return` is not allowed.
     pub(crate) returns: Option<Type>,
     pub(crate) has_context: bool,
-    /// How many functions can be called: those that are chosen already.
+    /// Number of functions that can be called, that is, those generated before.
     pub(crate) callable: usize,
     /// `true` if no concurrent step changes shared data, so that all readers see the same.
     pub(crate) alone: bool,
 }
 
-/// A program of a name.
-/// It has at most so many statements, not counting those in blocks.
+/// Generates a program with this name and at most `size` statements, not counting those in blocks.
 pub(crate) fn program(rng: &mut Rng, name: &str, size: usize, without: &BTreeSet<String>) -> Program {
     let mut chooser = Chooser { rng, without, variables: Vec::new(), nested: Vec::new(), sites: 0, size: 0 };
     let nested = if chooser.allows("nested") && chooser.one_in(4) { 1 + chooser.rng.usize(..2) } else { 0 };
@@ -56,7 +55,7 @@ pub(crate) struct Chooser<'a> {
     pub(crate) variables: Vec<Variable>,
     pub(crate) nested: Vec<Function>,
     sites: u64,
-    /// How many statements there are.
+    /// Number of statements so far.
     size: usize,
 }
 
@@ -65,7 +64,7 @@ impl Chooser<'_> {
         !self.without.contains(feature)
     }
 
-    /// Returns true if an expression may read data outside of the program.
+    /// Returns `true` if an expression may read data outside of the program.
     pub(crate) fn allows_look(&self, feature: &str, around: &Around) -> bool {
         self.allows(feature) && (feature != "shared" || around.alone)
     }
@@ -74,7 +73,7 @@ impl Chooser<'_> {
         self.rng.u32(..number) == 0
     }
 
-    /// One in so many, if the feature is not taken away.
+    /// Returns `true` with a probability of 1 in `number` if the feature is enabled.
     pub(crate) fn sometimes(&mut self, feature: &str, number: u32) -> bool {
         self.allows(feature) && self.one_in(number)
     }
@@ -125,7 +124,7 @@ impl Chooser<'_> {
             return End::Branch { condition, then, other };
         }
         if self.sometimes("tail", 8) {
-            // The error of the last step is the function's.
+            // The function returns the error of its last step.
             let tails = |step: &&Step| {
                 step.gives == gives
                     && step.is_async
@@ -141,7 +140,7 @@ impl Chooser<'_> {
         if gives != Type::Text {
             return End::Done(self.expr(gives, 2, around));
         }
-        // Everything that can be seen is in the result.
+        // The result contains every visible value.
         let shown = |kind: Type| !matches!(kind, Type::Unit);
         let all: Vec<Id> = around.visible.iter().copied().filter(|id| shown(self.variables[*id].kind)).collect();
         let text: Vec<String> = (0..all.len()).map(|at| format!("{{{{{at}}}:?}}")).collect();
@@ -158,7 +157,7 @@ impl Chooser<'_> {
         self.variables.len() - 1
     }
 
-    /// A new variable in a place: perhaps with the name of another one, which is then no longer visible.
+    /// Declares a new variable. It may shadow a visible one.
     fn bind(&mut self, kind: Type, around: &mut Around) -> Id {
         let id = self.new_variable(kind);
         if !around.visible.is_empty() && self.sometimes("shadow", 6) {
@@ -176,7 +175,7 @@ impl Chooser<'_> {
         id
     }
 
-    /// Two new variables in one pattern, which has no name twice.
+    /// Declares two variables with different names for one pattern.
     fn bind_two(&mut self, [first, second]: [Type; 2], around: &mut Around) -> (Id, Id) {
         let first = self.bind(first, around);
         around.visible.retain(|id| *id != first);
@@ -188,7 +187,7 @@ impl Chooser<'_> {
         (first, second)
     }
 
-    /// A visible variable of a type, mostly one of the last.
+    /// Picks a visible variable of a type, preferably a recent one.
     pub(crate) fn variable(&mut self, kind: Type, around: &Around) -> Option<Id> {
         let fits = |id: &Id| self.variables[*id].kind == kind;
         let all: Vec<Id> = around.visible.iter().copied().filter(fits).collect();
@@ -198,7 +197,7 @@ impl Chooser<'_> {
 
     // Values.
 
-    /// The value of a `let`, which mostly awaits something.
+    /// Generates the value of a `let`, which usually awaits a step.
     fn value(&mut self, kind: Type, around: &Around) -> Value {
         if around.depth > 0 {
             let inner = Around { depth: around.depth - 1, ..around.clone() };
@@ -228,7 +227,7 @@ impl Chooser<'_> {
                 let first = self.call_of(|step| step.gives == Type::Int && step.is_async, around);
                 let second = self.call_of(|step| step.gives == Type::Text && step.is_async, around);
                 if let (Some(call), Some(second)) = (first, second) {
-                    // A temporary value does not live as long as `join!`.
+                    // A borrowed temporary does not live long enough for `join!`.
                     let borrows = |call: &Call| {
                         let of = |(mode, expr): &(Mode, Expr)| *mode == Mode::Ref && !matches!(expr, Expr::Variable(_));
                         call.form.arguments.iter().any(of)
@@ -361,7 +360,7 @@ impl Chooser<'_> {
             .enumerate()
             .map(|(at, (pattern, binds, guarded))| {
                 let mut inner = inner.clone();
-                // One arm has the value.
+                // At least one arm must have a value.
                 if at + 1 == patterns.len() && kind != Type::Unit {
                     inner.returns = None;
                 }
@@ -407,7 +406,7 @@ impl Chooser<'_> {
         Value::Map { name, over, body, serial: false }
     }
 
-    /// A block within a function, of a type.
+    /// Generates a block of a type within a function.
     fn block(&mut self, kind: Type, around: &Around) -> Block {
         let (mut inner, mut statements) = (around.clone(), Vec::new());
         for _ in 0..self.rng.usize(..3) {
@@ -544,13 +543,13 @@ impl Chooser<'_> {
         Statement::Bare { value, attribute: None }
     }
 
-    /// A statement that changes something.
+    /// Generates a statement with a side effect.
     fn write_statement(&mut self, into: &mut Vec<Statement>, around: &mut Around) {
         let attributed: Vec<_> =
             ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
         if !attributed.is_empty() && self.one_in(4) {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
-            // A step that begins early does not wait for changes of others.
+            // A step that starts early does not wait for changes by others.
             let inner = Around { alone: false, ..around.clone() };
             let value = Value::Call { call: self.call(step, &inner), wrap: Wrap::Bare };
             into.push(match step.gives {

@@ -1,5 +1,5 @@
-//! Compiles the kit and batches of programs with `rustc`, against the libraries that this test program itself is linked
-//! with: nothing else is compiled. It runs nothing.
+//! Compiles the kit and batches of programs with `rustc`, against the libraries of this test
+//! program, so that no dependency is compiled again. It runs no program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,27 +14,27 @@ use agentflow::serde_json::Value;
 use super::syntax::Program;
 use super::write::module;
 
-/// The libraries that programs are linked with.
+/// Libraries that the programs link.
 pub(crate) struct Libraries {
     folder: PathBuf,
     dependencies: PathBuf,
     externs: Vec<(String, PathBuf)>,
 }
 
-/// Where a batch of programs was refused by the compiler.
+/// Compiler errors of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    /// By the name of the program: the compiler's messages about its workflow.
+    /// Messages about the workflow, by program name.
     pub(crate) workflows: BTreeMap<String, Vec<String>>,
-    /// By the name of the program: messages about its plain function, which are faults of the generator.
+    /// Messages about the plain function, by program name. They are faults of the generator.
     pub(crate) functions: BTreeMap<String, Vec<String>>,
-    /// Messages about no program.
+    /// Messages that belong to no program.
     pub(crate) others: Vec<String>,
 }
 
-/// A batch that was compiled.
+/// A compiled batch.
 pub(crate) struct Compiled {
-    /// The executable, if any program is left.
+    /// The executable, unless the compiler refused all programs.
     pub(crate) executable: Option<PathBuf>,
     pub(crate) refused: Refused,
     pub(crate) took: Duration,
@@ -44,11 +44,13 @@ const NAMES: [&str; 8] =
     ["agentflow", "agentflow_testing", "fastrand", "futures_util", "schemars", "serde", "serde_json", "tokio"];
 
 impl Libraries {
-    /// Asks cargo for the libraries, which it has just made for this test program, and compiles the kit.
+    /// Asks cargo for the libraries, which are up to date because it has just built this test
+    /// program, and compiles the kit.
     pub(crate) fn new() -> Self {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(env!("CARGO"));
-        // Some build scripts run anew, and with them half of the libraries, when cargo's own variables are others.
+        // Some build scripts, and with them half of the libraries, would run again if cargo's own
+        // variables differed.
         for (name, _) in std::env::vars_os() {
             let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
             if own.iter().any(|own| name.to_string_lossy().starts_with(own)) {
@@ -98,7 +100,7 @@ impl Libraries {
         self.externs.push(("kit".to_owned(), kit));
     }
 
-    /// Another one when the kit's text or a library is another one.
+    /// Returns a hash of the kit's source and the libraries.
     fn hash_of_kit(&self, source: &Path) -> u64 {
         let mut hasher = DefaultHasher::new();
         let folder = source.parent().expect("a file is in a folder");
@@ -119,7 +121,7 @@ impl Libraries {
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         command.args(["--edition", "2024", "--crate-name", name, "--crate-type", kind, "--cap-lints", "allow"]);
         command.args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "overflow-checks=on"]);
-        // Each job has one core.
+        // Each job uses one core.
         command.args(["-C", "codegen-units=1"]);
         command.arg(source).arg("-o").arg(to).arg("-L").arg(format!("dependency={}", self.dependencies.display()));
         for (name, path) in &self.externs {
@@ -157,7 +159,7 @@ impl Libraries {
         Compiled { executable: None, refused, took: began.elapsed() }
     }
 
-    /// Removes what belongs to a batch, unless it is to be kept.
+    /// Deletes the files of a batch, unless `AGENTFLOW_KEEP` is set.
     pub(crate) fn forget(&self, batch: &str) {
         if std::env::var_os("AGENTFLOW_KEEP").is_some() {
             return;
@@ -168,7 +170,8 @@ impl Libraries {
     }
 }
 
-/// A program in a batch: its first line, that of its workflow, and the one after its last.
+/// Lines of a program in a batch: its first line, the first line of its workflow, and the line
+/// after its last.
 struct Place {
     name: String,
     first: usize,
@@ -216,7 +219,8 @@ fn place_of(line: usize, places: &[Place]) -> Option<&Place> {
     places.iter().find(|place| (place.first..place.end).contains(&line))
 }
 
-/// The line of the batch that a message is about: also one where a macro was expanded.
+/// Returns the line of the batch that a message is about, also for a message within a macro
+/// expansion.
 fn line_of(message: &Value, source: &Path) -> Option<usize> {
     let spans = message["spans"].as_array().into_iter().flatten();
     let children = message["children"].as_array().into_iter().flatten();

@@ -1,21 +1,26 @@
-//! The proof that a `#[workflow]` means what its function means: writes random programs, each as a plain `async fn` and as
-//! a `#[workflow]` with the same body, compiles them, runs them and compares results, errors, effects and their order.
+//! Tests that a `#[workflow]` behaves like its function. Generates random programs, each as a plain
+//! `async fn` and as a `#[workflow]` with the same body, compiles and runs them, and compares
+//! results, errors, effects and their order.
 //!
-//! `syntax` is what a program is, `vocabulary` what it can say, `choose` and `phrases` make one of chance, `write` makes it text,
-//! `compile` calls `rustc` with the libraries that this test program has itself, `campaign` does many at once, and `shrink`
-//! makes a program that differs smaller. `kit` is the library of the programs: their tools, and the player, which runs a
-//! program as the function, as the workflow called like a function, without a store with steps of random lengths, in a
-//! store, and with crashes at random writes, each resumed in a process whose ids, clock and hash seeds are others.
+//! `syntax` represents a program, `vocabulary` lists its building blocks, `choose` and `phrases`
+//! generate one at random, and `write` formats it as text. `compile` calls `rustc` with the
+//! libraries of this test program. `campaign` tests many programs, and `shrink` reduces a differing
+//! one. `kit` is the library of the programs: their tools, and the player. The player runs a
+//! program as the function, as the workflow called like a function, without a store with steps of
+//! random lengths, in a store, and with crashes at random writes. After a crash it resumes in a
+//! simulated process with other ids, another clock and other hash seeds.
 //!
-//! A test program of its own and no separate command, so that `cargo test` keeps the proof and nothing else is needed. A
-//! program that is accepted and differs is a fault of the library; one that is refused is counted and shown; one whose
-//! plain function does not compile is a fault of the generator.
+//! This is a test program instead of a separate command, so that `cargo test` runs it without
+//! further setup. A program that is accepted and differs is a fault of the library. A refused
+//! program is counted and reported. A program whose plain function does not compile is a fault of
+//! the generator.
 //!
-//! It does not cover: agents and models; time-outs that pass, and retries; `race!`, whose winner is a matter of time;
-//! `on_error`; borrowed and `mut` values; methods and closures as steps; errors of several types; resuming with a
-//! changed program; SQLite. Where the function fails within a `map!`, the effects of its other items are not compared, and
-//! neither is which of them fails. Two reads are compared by how often they happen, not by their order. A branch of a
-//! `fallback!` that panics is caught in the plain function, too.
+//! Not covered: agents and models; timeouts that expire, and retries; `race!`, whose winner depends
+//! on timing; `on_error`; borrowed and `mut` values; methods and closures as steps; errors of
+//! several types; resuming with a changed program; SQLite. If the function fails within a `map!`,
+//! neither the effects of the other items nor the failing item are compared. Two reads are compared
+//! by their count, not by their order. A branch of a `fallback!` that panics is caught in the plain
+//! function, too.
 
 #![allow(clippy::print_stderr, reason = "it says what differs, and how far a long campaign is")]
 
@@ -87,7 +92,7 @@ fn accepted_programs_do_what_the_functions_do() {
     assert!(findings.faults.is_empty(), "programs differ");
 }
 
-/// A program, and what is different.
+/// Prints a program and its differences.
 fn show(campaign: &Campaign, libraries: &Libraries, program: &syntax::Program) {
     eprintln!("{}", write::shown(program));
     let found = campaign.batch(libraries, &format!("show-{}", program.name), std::slice::from_ref(program));

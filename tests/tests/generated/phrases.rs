@@ -1,4 +1,4 @@
-//! Chooses expressions and calls: what can stand where there is no `.await`, and what is awaited.
+//! Generates expressions without `.await`, and calls that are awaited.
 
 use super::choose::{Around, Chooser};
 use super::syntax::{Call, Expr, Form, Function, Mode, Type, Value, Wrap};
@@ -58,7 +58,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Whether there is a variable wherever only one can stand, and a value of a type that has no literal.
+    /// Returns `true` if a variable is visible for each argument that must be one, and for each
+    /// type without literals.
     pub(crate) fn can_be_taken(&self, takes: &[(Mode, Type)], around: &Around) -> bool {
         takes.iter().all(|(mode, kind)| {
             let needed = *mode == Mode::Name || matches!(kind, Type::Fault | Type::Approval);
@@ -108,13 +109,13 @@ impl Chooser<'_> {
     }
 
     pub(crate) fn call(&mut self, step: &Step, around: &Around) -> Call {
-        // If it ran again after a crash, it would read its own write.
+        // If the step ran again after a crash, it would read its own write.
         let alone = around.alone && !step.text.starts_with("set_rate(");
         let form = self.form(step.text, step.takes, 1, &Around { alone, ..around.clone() });
         Call { form, is_async: step.is_async, can_fail: step.can_fail }
     }
 
-    /// A call of another generated function.
+    /// Generates a call of another generated function.
     pub(crate) fn nested_call(&mut self, gives: Type, around: &Around) -> Option<Call> {
         let fits = |function: &&Function| function.gives == gives && (!function.takes_context || around.has_context);
         let fits: Vec<Function> = self.nested[..around.callable].iter().filter(fits).cloned().collect();

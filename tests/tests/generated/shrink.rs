@@ -1,11 +1,11 @@
-//! Makes a smaller program of one that differs, for as long as it differs in the same way: without a statement, with a
-//! literal for a value, with one arm in place of a router. It compiles nothing itself.
+//! Reduces a differing program while it differs in the same way: removes statements, replaces
+//! values by literals and routers by one of their arms. Compiling is done by the caller.
 
 use std::collections::BTreeSet;
 
 use super::syntax::{Block, Call, End, Expr, Form, Id, Pattern, Program, Statement, Type, Value, Wrap};
 
-/// All programs that are smaller by one change, the smallest first.
+/// Returns all programs that are smaller by one change, the smallest first.
 pub(crate) fn smaller(program: &Program) -> Vec<Program> {
     let mut all = Vec::new();
     let size = size(program);
@@ -25,7 +25,7 @@ pub(crate) fn smaller(program: &Program) -> Vec<Program> {
     all
 }
 
-/// The program under another name.
+/// Returns the program under another name.
 pub(crate) fn renamed(program: &Program, name: &str) -> Program {
     let mut program = program.clone();
     let old = std::mem::replace(&mut program.name, name.to_owned());
@@ -47,7 +47,7 @@ fn size(program: &Program) -> usize {
     format!("{:?}{:?}{:?}", program.main, program.nested, program.cases).len()
 }
 
-/// Whether each variable that is read is bound, and each function that is called is there.
+/// Returns `true` if each variable that is read is bound, and each called function exists.
 fn is_whole(program: &Program) -> bool {
     let (mut read, mut bound, mut called) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for function in program.nested.iter().chain([&program.main]) {
@@ -64,14 +64,14 @@ fn is_whole(program: &Program) -> bool {
     read.is_subset(&bound) && called.iter().filter(|name| name.starts_with(&prefix)).all(defined)
 }
 
-/// The change at a place, which counts down to zero.
+/// The change at a place. `left` counts the places down to it.
 struct Change {
     left: usize,
     done: bool,
 }
 
 impl Change {
-    /// Whether it is this place.
+    /// Returns `true` at the place of the change.
     fn here(&mut self) -> bool {
         if self.done {
             return false;
@@ -237,7 +237,7 @@ impl Change {
     }
 }
 
-/// The blocks of a router.
+/// Returns the blocks of a router.
 fn blocks(value: &Value) -> Vec<Block> {
     match value {
         Value::If { then, other, .. } | Value::IfLet { then, other, .. } => {
@@ -265,7 +265,7 @@ fn literal(kind: Type) -> Option<Expr> {
     Some(Expr::Literal(text.to_owned()))
 }
 
-// Walks over a block; what is looked for decides what is kept.
+// Walks over a block. The callback decides which parts are kept.
 
 fn forms(block: &mut Block, see: &mut impl FnMut(&mut Form)) {
     walk(block, &mut |at| {
@@ -291,7 +291,7 @@ fn bindings(block: &mut Block, bound: &mut BTreeSet<Id>) {
     });
 }
 
-/// What a walk meets.
+/// An element that a walk visits.
 enum At<'a> {
     Form(&'a mut Form),
     Read(Id),

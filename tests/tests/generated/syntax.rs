@@ -1,7 +1,7 @@
-//! The programs before they are text: functions, blocks, statements, values. Everything is typed and every variable has
-//! a number, so that a smaller program can be made of one. It chooses nothing and writes nothing.
+//! The syntax tree of the programs: functions, blocks, statements, values. All values are typed and
+//! every variable has a number, which makes reducing a program simple.
 
-/// The types of the programs.
+/// Types of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Type {
     Int,
@@ -20,7 +20,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The type as Rust.
+    /// Returns the type as Rust.
     pub(crate) fn rust(self) -> &'static str {
         match self {
             Self::Int => "i64",
@@ -44,7 +44,7 @@ impl Type {
     }
 }
 
-/// A variable: its place in [`Program::variables`].
+/// A variable: its index in [`Program::variables`].
 pub(crate) type Id = usize;
 
 #[derive(Clone, Debug)]
@@ -53,15 +53,15 @@ pub(crate) struct Variable {
     pub(crate) kind: Type,
 }
 
-/// How an argument is passed.
+/// Mode in which an argument is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Own,
     /// `&x`.
     Ref,
-    /// What stands before a dot.
+    /// The receiver before a dot.
     Place,
-    /// Only a variable: its name stands in the text, as in a format string.
+    /// A variable whose name is part of the text, as in a format string.
     Name,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Mode {
 pub(crate) enum Expr {
     Literal(String),
     Variable(Id),
-    /// A text with `{0}`, `{1}` for the arguments and `{s}` for the number of this place.
+    /// A text with `{0}`, `{1}` for the arguments and `{s}` for the number of the call site.
     Form(Form),
 }
 
@@ -81,7 +81,8 @@ pub(crate) struct Form {
     pub(crate) arguments: Vec<(Mode, Expr)>,
 }
 
-/// A call: of a step or a tool, whose future it gives, or of a function that is not `async`.
+/// A call of a step, a tool or another function. The call of a step or an async tool returns a
+/// future.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) form: Form,
@@ -89,18 +90,18 @@ pub(crate) struct Call {
     pub(crate) can_fail: bool,
 }
 
-/// How a call stands in its expression.
+/// Expression around a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Wrap {
     Bare,
     Some,
     MapErr,
     Block,
-    /// Several times, in a loop.
+    /// Repeated in a loop.
     Loop,
-    /// With another one, one after the other.
+    /// Followed by a second call.
     Pair(Box<Call>),
-    /// With another one, at the same time.
+    /// Concurrent with a second call.
     Join(Box<Call>),
 }
 
@@ -154,7 +155,7 @@ pub(crate) enum Value {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Arm {
-    /// With `{0}` for the variable.
+    /// Pattern with `{0}` for the variable.
     pub(crate) pattern: &'static str,
     pub(crate) name: Option<Id>,
     pub(crate) guard: Option<Expr>,
@@ -167,23 +168,23 @@ pub(crate) struct Block {
     pub(crate) end: End,
 }
 
-/// How a block ends.
+/// End of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum End {
-    /// Without a value.
+    /// No value.
     #[default]
     Unit,
-    /// With a value: `value`.
+    /// `value`.
     Value(Box<Value>),
-    /// With `return Ok(..)`.
+    /// `return Ok(..)`.
     Return(Expr),
-    /// With `return Err(..)`.
+    /// `return Err(..)`.
     Fail(u64),
-    /// The end of a function: `Ok(..)`.
+    /// End of a function: `Ok(..)`.
     Done(Expr),
-    /// The end of a function: `step(..).await`.
+    /// End of a function: `step(..).await`.
     Tail(Call),
-    /// The end of a function: an `if` whose blocks end like functions.
+    /// End of a function: an `if` whose blocks end like functions.
     Branch { condition: Expr, then: Box<Block>, other: Box<Block> },
 }
 
@@ -209,7 +210,7 @@ pub(crate) enum Statement {
         attribute: Option<&'static str>,
         value: Value,
     },
-    /// A value of type `()`.
+    /// A statement with a value of type `()`.
     Bare {
         value: Value,
         attribute: Option<&'static str>,
@@ -239,23 +240,23 @@ pub(crate) struct Function {
     pub(crate) parameters: Vec<Id>,
     pub(crate) gives: Type,
     pub(crate) body: Block,
-    /// What stands in `#[workflow(..)]`.
+    /// Content of `#[workflow(..)]`.
     pub(crate) option: &'static str,
 }
 
-/// A program: a function, and the functions that it calls.
+/// A program: a main function, and the functions that it calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) variables: Vec<Variable>,
     pub(crate) nested: Vec<Function>,
     pub(crate) main: Function,
-    /// The inputs, as expressions.
+    /// Inputs, as expressions.
     pub(crate) cases: Vec<Vec<String>>,
 }
 
 impl Program {
-    /// Whether a person is asked somewhere.
+    /// Returns `true` if the program may ask a person.
     pub(crate) fn asks(&self) -> bool {
         let text = format!("{:?} {:?}", self.main, self.nested);
         text.contains("Gate {") || text.contains("wipe(") || text.contains("wipe_in_helper(")

@@ -1,4 +1,5 @@
-//! The words of the programs: expressions, steps and tools with their types and weights, as tables.
+//! Building blocks of the programs: tables of expressions, steps and tools with their types and
+//! weights.
 
 use super::syntax::{Mode, Type};
 
@@ -12,7 +13,7 @@ pub(crate) struct Operation {
     pub(crate) text: &'static str,
     pub(crate) takes: &'static [(Mode, Type)],
     pub(crate) weight: u32,
-    /// Restricts it to programs with a feature.
+    /// Feature that a program must have to use this.
     pub(crate) feature: Option<&'static str>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Step {
     pub(crate) weight: u32,
     pub(crate) is_async: bool,
     pub(crate) can_fail: bool,
-    /// Restricts it to programs with a feature.
+    /// Feature that a program must have to use this.
     pub(crate) feature: Option<&'static str>,
 }
 
@@ -57,7 +58,7 @@ impl Step {
     }
 }
 
-/// Everything that can be computed. Numbers stay small.
+/// All pure expressions. They keep numbers small.
 pub(crate) const OPERATIONS: &[Operation] = &[
     op(Int, 4, "({0} + {1}) % 97", &[(Own, Int), (Own, Int)]),
     op(Int, 2, "{0} * 2 % 89", &[(Own, Int)]),
@@ -117,12 +118,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Loose, 1, "Loose::Word { word: {0} }", &[(Own, Text)]),
     op(Loose, 1, "Loose::of({0})", &[(Own, Int)]),
     op(Text, 1, "format!(\"{{0}:?}\")", &[(Name, Loose)]),
-    // Methods with names of the standard library that depend on more than their values.
+    // Methods with names of the standard library whose results depend on more than their receivers.
     op(Maybe, 2, "{0}.get({s})", &[(Place, Item)]).only("looks"),
     op(Maybe, 1, "SHELF.get({s}, {0})", &[(Own, Int)]).only("looks"),
     op(Int, 1, "{0}.len({s})", &[(Place, Item)]).only("looks"),
     op(Int, 2, "rated({0})", &[(Own, Int)]).only("shared"),
-    // Statics that a tool changes: an atomic, a type of the program, and a cell of the thread.
+    // Statics that a tool changes: an atomic, a type of the program, and a thread-local cell.
     op(Int, 1, "(RATE.load(Ordering::SeqCst) + {0}) % 97", &[(Own, Int)]).only("shared"),
     op(Int, 1, "DIAL.get()", &[]).only("shared"),
     op(Int, 1, "DIAL.max({0})", &[(Own, Int)]).only("shared"),
@@ -131,7 +132,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Ints, 1, "twice({0})", &[(Own, Int)]).only("generic"),
 ];
 
-/// Values that are others each time.
+/// Values that differ each time.
 pub(crate) const CHANCES: &[Operation] = &[
     op(Text, 3, "new_id({s})", &[]),
     op(Text, 2, "stamp({s})", &[]),
@@ -141,7 +142,7 @@ pub(crate) const CHANCES: &[Operation] = &[
     op(Text, 2, "SHELF.last({s})", &[]),
 ];
 
-/// Everything that is called.
+/// All calls.
 pub(crate) const STEPS: &[Step] = &[
     step(Int, 4, "double({s}, {0})", &[(Own, Int)]),
     step(Int, 2, "next({s}, {0})", &[(Own, Int)]).safe(),
@@ -173,7 +174,7 @@ pub(crate) const STEPS: &[Step] = &[
     step(Ints, 1, "mailed::<Vec<i64>>({s}, {0})", &[(Own, Ints)]).only("hidden"),
 ];
 
-/// Calls that are statements of their own, since an attribute stands before them.
+/// Calls with an attribute, which must be separate statements.
 pub(crate) const ATTRIBUTED: &[(Step, &str)] = &[
     (step(Unit, 1, "beacon({s}, {0})", &[(Own, Int)]).only("unordered"), "#[node(unordered)]"),
     (step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("helpers"), "#[node(write)]"),
@@ -193,7 +194,7 @@ pub(crate) const LATE: Step = step(Int, 1, "late({s}, {0})", &[(Own, Int)]);
 /// `check(..)?`.
 pub(crate) const CHECK: Step = Step { is_async: false, ..step(Unit, 1, "check({s}, {0})", &[(Own, Int)]) };
 
-/// Steps whose output is their input of the next round.
+/// Steps whose output is the input of the next round.
 pub(crate) const ROUNDS: &[Step] = &[
     step(Int, 2, "double({s}, {0})", &[(Own, Int)]),
     step(Int, 1, "upsert({s}, {0}, \"round\".to_owned())", &[(Own, Int)]),
@@ -202,7 +203,7 @@ pub(crate) const ROUNDS: &[Step] = &[
     step(Int, 1, "mail_number({s}, {0})", &[(Own, Int)]).only("hidden"),
 ];
 
-/// Features of the programs, which `AGENTFLOW_WITHOUT` takes away by name.
+/// Features of the programs. `AGENTFLOW_WITHOUT` disables them by name.
 pub(crate) const FEATURES: &[&str] = &[
     "annotated",
     "approve",

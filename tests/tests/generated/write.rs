@@ -1,17 +1,17 @@
-//! Writes a program as Rust: as a plain function and as a workflow. Both have the same text, but for the forms, which are
-//! the obvious Rust in the function: a loop for `map!`, a call for `gate!`.
+//! Writes a program as Rust, both as a plain function and as a workflow. The texts differ only in
+//! the forms, which the function replaces by plain Rust: a loop for `map!`, a call for `gate!`.
 
 use std::fmt::Write as _;
 
 use super::syntax::{Block, Call, End, Expr, Form, Function, Mode, Pattern, Program, Statement, Value, Wrap};
 
-/// A program as a module, with the line, from 0, at which the workflow begins.
+/// A program as a module, and the zero-based line at which the workflow starts.
 pub(crate) struct Written {
     pub(crate) text: String,
     pub(crate) workflow: usize,
 }
 
-/// Writes a program as a module of its name.
+/// Writes a program as a module with its name.
 pub(crate) fn module(program: &Program) -> Written {
     let mut text = format!("pub mod {} {{\n    use kit::*;\n", program.name);
     let line = |text: &str| text.matches('\n').count();
@@ -23,7 +23,7 @@ pub(crate) fn module(program: &Program) -> Written {
     Written { text, workflow }
 }
 
-/// The workflow as a reader would have it.
+/// Returns the workflow as readable text.
 pub(crate) fn shown(program: &Program) -> String {
     functions(program, false)
 }
@@ -39,7 +39,7 @@ fn functions(program: &Program, plain: bool) -> String {
     text
 }
 
-/// The constant that the player reads.
+/// Writes the constant that the player reads.
 fn entry(program: &Program) -> String {
     let Program { name, main, cases, .. } = program;
     let arms = |case: &dyn Fn(&[String]) -> String| {
@@ -119,7 +119,7 @@ impl Writer<'_> {
         &self.program.variables[id].name
     }
 
-    /// A block's statements and end, without braces, each on lines of its own.
+    /// Writes a block's statements and end without braces, each on separate lines.
     fn inside(&mut self, block: &Block) -> String {
         let before = std::mem::take(&mut self.text);
         for statement in &block.statements {
@@ -182,7 +182,7 @@ impl Writer<'_> {
                 let is_block = matches!(value, Value::If { .. } | Value::IfLet { .. } | Value::Match { .. });
                 let value = self.value(value);
                 self.attribute(*attribute);
-                // What is below runs beside it, also when it fails.
+                // The later statements run concurrently with this one, also if it fails.
                 let ahead = self.plain && *attribute == Some("#[node(unordered)]");
                 let [open, close] = if ahead { ["mark(Noted::Open); ", " mark(Noted::Close);"] } else { [""; 2] };
                 self.line(&format!("{open}{value}{}{close}", if is_block { "" } else { ";" }));
@@ -251,7 +251,7 @@ impl Writer<'_> {
             Value::Fallback { first, second } => {
                 let (first, second) = (self.future(first), self.future(second));
                 if self.plain {
-                    // A branch that panics has failed, as any step that panics.
+                    // A branch that panics has failed, like any step.
                     return format!(
                         "match caught(async {{ {first}.await }}).await {{ Some(Ok(value)) => value, _ => {second}.await? }}"
                     );
@@ -278,7 +278,7 @@ impl Writer<'_> {
     fn map(&mut self, name: usize, over: &Expr, body: &Block, serial: bool) -> String {
         let (over, name) = (self.own(over), self.name(name).to_owned());
         if !self.plain {
-            // One call is the body itself.
+            // A single call is written without a block.
             if let ([], End::Value(value)) = (&body.statements[..], &body.end)
                 && let Value::Call { call, wrap: Wrap::Bare } = &**value
                 && call.can_fail
@@ -367,7 +367,7 @@ impl Writer<'_> {
         }
     }
 
-    /// In parentheses where a block follows and the text has braces.
+    /// Adds parentheses if the text has braces and a block follows.
     fn head(&self, expr: &Expr) -> String {
         let text = self.own(expr);
         if text.contains(" { ") { format!("({text})") } else { text }
@@ -383,7 +383,7 @@ impl Writer<'_> {
         }
     }
 
-    /// In parentheses where it may stand beside an operator.
+    /// Adds parentheses if the text is an operand of an operator.
     fn operand(&self, expr: &Expr) -> String {
         match expr {
             Expr::Form(form) if !form.text.starts_with("format!") && !form.text.starts_with("vec!") => {

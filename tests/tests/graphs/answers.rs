@@ -1,4 +1,4 @@
-//! A tool that answers with files beside its JSON is a node, of a `#[workflow]` and of a graph.
+//! Tests tools that return files in addition to JSON, as nodes of a `#[workflow]` and of a graph.
 
 use agentflow::message::{Media, ResourceLink};
 use agentflow::prelude::*;

@@ -1,5 +1,5 @@
-//! Calls by name of tools that need an approval: each asks with its own arguments before it is made, in every form of a graph
-//! and of a pipeline, and a person may change them.
+//! Tests calls by name of tools that need approval. Each call asks with its own arguments before it
+//! runs, in every form of a graph and of a pipeline, and a person may change the arguments.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use agentflow::{RunHandle, RunId};
 use agentflow_testing::{check_events, test_runtime};
 use serde_json::{Value, json};
 
-/// The texts that were sent.
+/// Records the texts that the tools sent.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<String>>>);
 
@@ -43,7 +43,7 @@ fn agreed_at_once(sent: Inject<Sent>, text: String) -> String {
     sent.note(&text)
 }
 
-/// A tool without a function.
+/// Returns a dynamic tool that has no Rust function.
 fn given(sent: &Sent) -> FnTool {
     let schema = json!({
         "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": false
@@ -67,7 +67,7 @@ async fn asked<T>(run: &RunHandle<T>) -> Option<OpenQuestion> {
     tokio::time::timeout(PATIENCE, run.asked()).await.expect("it asks or ends").unwrap()
 }
 
-/// Answers all questions and returns the texts that they were about.
+/// Approves all questions, the first one with `first`. Returns the texts in the questions.
 async fn answered(run: &RunHandle<Encoded>, sent: &Sent, tool: &str, first: Approval) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     while let Some(question) = asked(run).await {
@@ -83,7 +83,8 @@ async fn answered(run: &RunHandle<Encoded>, sent: &Sent, tool: &str, first: Appr
     texts
 }
 
-/// A graph for each form, with the texts that it asks about for `["a", "b"]`.
+/// Returns a graph for each kind of call, with the texts that need approval for the input `["a",
+/// "b"]`.
 fn forms(tool: &str) -> Vec<(&'static str, Graph, Vec<&'static str>)> {
     let call = |text: Value| json!({"kind": "tool", "name": tool, "with": {"object": {"text": text}}});
     let first = json!({"from": "texts", "at": "/0"});
@@ -166,7 +167,7 @@ async fn a_call_by_name_is_asked_about_once_over_restarts() {
             run.abandon();
             drop(second);
 
-            // No process executes the run when it is answered.
+            // The answer arrives while no process executes the run.
             let third = runtime(&sent).graph(graph).store(store.as_another_process()).build();
             third.approve(&id, &again.path, Approval::granted(), "ada").await.unwrap();
             let run = third.resume(&id).await.unwrap();

@@ -1,4 +1,4 @@
-//! The arguments of a tool that is not typed Rust are checked against its schema, whoever calls it.
+//! Tests that every caller checks the arguments of an untyped tool against the tool's schema.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ fn definition(name: &str) -> ToolDefinition {
     )
 }
 
-/// A tool written by hand.
+/// A tool with its own implementation of the trait `Tool`.
 struct ByHand(Arc<ToolDefinition>, Arc<AtomicU32>);
 
 impl Tool for ByHand {
@@ -78,7 +78,7 @@ impl Toolset for Shop {
 
 const WRONG: &str = r#"{"custommer": "Ada", "lines": [{"cents": "1"}, {"article": "nutt", "cents": 0}, {"cent": 3}]}"#;
 
-/// All that is wrong, whoever asks.
+/// The problems of `WRONG`. Every caller gets all of them.
 const PROBLEMS: [&str; 7] = [
     "`customer`: this is missing; give it a value",
     "`custommer`: there is no such field; did you mean `customer`?",
@@ -164,7 +164,7 @@ async fn a_schema_that_does_not_work_is_reported_where_the_tool_is_offered() {
     assert!(error.contains("the parameters of the tool `shop.broken`: this is not a JSON Schema"), "{error}");
 }
 
-/// A tool with these parameters.
+/// Returns a dynamic tool with this parameter schema.
 fn with(name: &str, schema: Value) -> FnTool {
     FnTool::dynamic(ToolDefinition::new(name, "", schema), |_, any: Value| async move { Ok::<_, String>(any) })
 }
@@ -220,7 +220,8 @@ async fn a_catalogue_reports_each_schema_that_is_not_one() {
     assert_eq!(called.to_string(), typed);
 }
 
-/// What is wrong with a graph of these nodes, whose tool `order` is that of this file.
+/// Returns the problems of a graph with these nodes. The graph can call the tool `order` of this
+/// file.
 fn refused(nodes: Value) -> Vec<String> {
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "constant", "output": "out", "concurrency": 1, "nodes": nodes,
@@ -244,7 +245,7 @@ fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
     let of = |problem: &&str| format!("the node `out`: an argument of the tool `order`, {problem}");
     let wrong: Value = serde_json::from_str(WRONG).unwrap();
     let all: Vec<String> = PROBLEMS.iter().map(of).collect();
-    // A whole constant, and one of several values.
+    // A constant object, and constants among the choices of `first`.
     for with in [json!({"value": wrong}), json!({"first": [{"from": "before", "or": wrong}, {"value": wrong}]})] {
         let mut nodes = call(with.clone());
         nodes
@@ -257,7 +258,7 @@ fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
     }
     let fits = json!({"customer": "Ada", "lines": [{"article": "nut", "cents": 3}]});
     assert_eq!(refused(call(json!({"value": fits}))), Vec::<String>::new());
-    // Below objects, lists, texts and defaults.
+    // Constants nested in objects, lists, templates and defaults.
     let lines = |cents: Value| json!({"list": [{"value": {"cents": 1}}, {"object": {"cents": cents}}]});
     let given = |customer: Value, cents: Value| json!({"object": {"customer": customer, "lines": lines(cents)}});
     for (with, says) in [

@@ -1,4 +1,5 @@
-//! A workflow has an output whichever arms its routers take, or is not built; nor is one with a node that can never begin.
+//! Tests that a workflow has an output for every choice of its routers. Otherwise it is not built,
+//! as is a workflow with a node that can never start.
 
 use agentflow::workflow::{Begins, Builder, Graph, Handle, Node, NodeEdge};
 use agentflow::{Error, Workflow};
@@ -11,7 +12,8 @@ fn built(output: &str, nodes: Value) -> Result<(), String> {
     test_runtime().graph(graph).build().workflow_graph("arms").map(drop).map_err(|error| error.to_string())
 }
 
-/// A router with arms `left` and `right`, a node of each name in them, and more.
+/// Returns a router with the arms `left` and `right`, one node behind each arm, and the nodes in
+/// `more`.
 fn with(all: bool, more: Value) -> Value {
     let arm =
         |name: &str| json!({"name": name, "edges": [{"from": "way", "arm": name}], "does": {"value": {"value": 1}}});
@@ -83,7 +85,7 @@ fn a_node_that_waits_for_both_arms_of_one_router_can_never_begin() {
         "{error}"
     );
     assert!(error.contains("`\"begins\": \"any\"`"), "{error}");
-    // A router that takes a set may take both.
+    // A router with `all` may take both arms.
     assert_eq!(built("out", with(true, more)), Ok(()));
 }
 
@@ -117,7 +119,7 @@ fn an_arm_that_leads_nowhere_is_one_without_an_output() {
 
 #[test]
 fn a_router_within_an_arm_is_looked_at_in_that_arm() {
-    // `inner` runs only on the left; on the right there is another value.
+    // `inner` runs only if the router takes `left`. Then its arm `b` leads to no output.
     let more = json!([
         {"name": "inner", "edges": [{"from": "left"}],
          "does": {"route": {"arms": [{"arm": "a", "when": {"is": {"from": "order", "at": "/a"}}}, {"arm": "b"}]}}},
@@ -142,7 +144,8 @@ fn an_arm_that_is_always_taken_is_among_those_that_are() {
     assert!(built("out", nodes(false)).is_err());
 }
 
-/// Which of two values behind the arms of one router may save one key: `left` and `right` have these conditions on one value.
+/// Builds a graph in which `left` and `right` save the same key. The arms of the router have these
+/// two conditions.
 fn saved_once(left: Value, right: Value, more: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
     let arms = json!([{"arm": "left", "when": left}, {"arm": "right", "when": right}]);
     let mut nodes = with(true, json!([value("out", json!({"state": "k", "or": 0}))]));
@@ -180,7 +183,7 @@ fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
             );
         }
     }
-    // One of them begins in another way, too.
+    // `right` can also start without its arm, so the arms do not exclude each other any more.
     let built = saved_once(is(json!(true)), is(json!(false)), |nodes| {
         nodes[3]["edges"].as_array_mut().unwrap().push(json!({"from": "order"}));
         nodes[3]["begins"] = json!("any");
@@ -190,14 +193,15 @@ fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
 
 #[test]
 fn what_is_behind_an_arm_for_everything_else_may_run_beside_what_is_behind_later_ones() {
-    // The second is taken when the first is not, and those behind it may be, too: `both` begins with them, beside `else`.
+    // `else` is taken if `first` is not. Then `a0` and `a1` may be taken too, so `both` and `else`
+    // can run at the same time.
     let is = |at: &str| json!({"is": {"from": "order", "at": at}});
     let arms = |count: usize| {
         let more = (0..count).map(|at| json!({"arm": format!("a{at}"), "when": is(&format!("/{at}"))}));
         let first = [json!({"arm": "first", "when": is("/first")}), json!({"arm": "else"})];
         first.into_iter().chain(more).collect::<Vec<_>>()
     };
-    // With few arms all combinations are looked at, with many each by itself.
+    // The check tries all combinations of few arms. It looks at many arms one at a time.
     for count in [2, 20] {
         let arm = |name: &str| json!({"from": "way", "arm": name});
         let nodes = json!([

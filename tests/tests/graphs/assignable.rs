@@ -1,4 +1,5 @@
-//! Whether every value of one JSON Schema is one of another: by examples, and for random schemas against a validator.
+//! Tests `is_assignable`, which compares two JSON Schemas: with examples, and with random schemas
+//! against a validator.
 
 use agentflow::Runtime;
 use agentflow::message::ToolCall;
@@ -118,7 +119,7 @@ fn choices_and_references() {
         json!({"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": {"type": "integer"}}}]}),
         json!({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}),
     );
-    // A reference that only leads to itself says nothing.
+    // A reference that only leads to itself does not constrain a value.
     unknown(json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), json!({"type": "integer"}));
 }
 
@@ -131,14 +132,15 @@ fn what_cannot_be_shown_is_unknown() {
         json!({"type": "object"}),
         json!({"type": "object", "if": {"required": ["a"]}, "then": {"required": ["b"]}}),
     );
-    // No value is one of it, and that is not looked for: never a wrong `no`.
+    // The first schema accepts no value. The check does not detect that, but it must never answer
+    // `No` here.
     assert!(!matches!(
         is_assignable(&json!({"type": "string", "minLength": 5, "maxLength": 3}), &json!({"type": "integer"})),
         Assignable::No(_)
     ));
 }
 
-/// Objects that always have one of their own kind within them; no value is one.
+/// Uses objects that must contain an object of the same type, so no finite value is valid.
 #[test]
 fn a_type_without_an_end_is_unknown() {
     let endless = |field: &str| json!({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"type": field}}, "required": ["a", "b"]});
@@ -149,7 +151,7 @@ fn a_type_without_an_end_is_unknown() {
     assert!(is_assignable(&endless("string"), &endless("string")).is_yes());
 }
 
-/// A random schema; `defs` are those that it may refer to.
+/// Returns a random schema that may refer to the definitions `d0` to `d{defs - 1}`.
 fn schema(rng: &mut Rng, depth: u32, defs: usize) -> Value {
     if depth == 0 {
         return simple(rng);
@@ -225,7 +227,7 @@ fn object(rng: &mut Rng, depth: u32, defs: usize) -> Value {
     object
 }
 
-/// The schema with one place made another; mostly one that allows more.
+/// Returns the schema with one random change. Most changes accept more values.
 fn changed(rng: &mut Rng, of: &Value) -> Value {
     let mut changed = of.clone();
     let Value::Object(keywords) = &mut changed else { return simple(rng) };
@@ -281,7 +283,7 @@ fn value(rng: &mut Rng, depth: u32) -> Value {
     }
 }
 
-/// A value that is likely one of the schema.
+/// Returns a random value that is probably valid for the schema.
 fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
     if depth == 0 || rng.u32(0..12) == 0 {
         return value(rng, 1);
@@ -341,7 +343,8 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
     }
 }
 
-/// Definitions of one name and references to the root are those of each schema, wherever it stands.
+/// Embeds schemas in the input schema of a graph. Their definitions and their references to the
+/// root must keep their meaning there.
 #[test]
 fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
     let seed =
@@ -410,8 +413,8 @@ fn the_answer_is_never_against_a_validator() {
     assert!(proven + refuted > pairs * 3 / 4 && proven > pairs / 8 && refuted > pairs / 8, "{proven} and {refuted}");
 }
 
-/// References to the same schema in several choices double the work at each level: followed to the end, each of these would
-/// take years.
+/// Checks that the work is limited. Each level with several references to the same schema doubles
+/// the work, so an unlimited check would take years.
 #[test]
 fn schemas_that_refer_to_themselves_several_times_are_given_up() {
     let itself = json!({"$ref": "#"});
@@ -431,7 +434,6 @@ fn schemas_that_refer_to_themselves_several_times_are_given_up() {
     unknown(doubling, seven);
 }
 
-/// A format decides in the same way in every draft.
 #[tokio::test]
 async fn formats_are_checked_in_every_draft() {
     let plain = json!({"type": "string"});
@@ -455,7 +457,7 @@ async fn formats_are_checked_in_every_draft() {
             assert_eq!(!result.status.is_success(), is_refused, "{draft:?} {value} {result:?}");
         }
     }
-    // Those that JSON Schema does not name only describe.
+    // Formats that JSON Schema does not define are only annotations.
     assert!(is_assignable(&json!({"type": "integer"}), &json!({"type": "integer", "format": "int64"})).is_yes());
     assert!(is_assignable(&plain, &json!({"type": "string", "format": "markdown"})).is_yes());
 }

@@ -1,4 +1,5 @@
-//! What nodes of a graph refer to is called as code calls it: with its policy, its records and its place in a run.
+//! Tests that a call by name from a graph has the same policy, records and step paths as a call
+//! from code.
 
 use agentflow::Approval;
 use agentflow::prelude::*;
@@ -11,7 +12,7 @@ use agentflow_testing::{
 };
 use serde_json::{Value, json};
 
-/// Pays somebody.
+/// Pays money to a person.
 #[tool(approve, retry = 1)]
 async fn pay_out(cx: &Context, log: Inject<EffectLog>, cents: u32) -> u32 {
     log.note(cx);
@@ -190,7 +191,7 @@ async fn a_condition_waits_for_all_that_it_looks_at() {
     }
 }
 
-/// Sends something, and says nothing of doing it twice.
+/// Sends a message. Does not declare whether it may be repeated.
 #[tool]
 async fn send_off() -> u32 {
     1
@@ -214,7 +215,7 @@ async fn the_answer_of_an_agent_is_the_value_of_its_type() {
     let graph = whole("out", json!([{"name": "out", "does": call.clone()}]));
     let runtime = test_runtime().agent(&judge).graph(graph).build();
     assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(4));
-    // So a tool can be given it.
+    // A node whose call expects an integer accepts this output.
     let twice = tool("twice", json!({"object": {"n": {"from": "out"}}}));
     let graph = whole("twice", json!([{"name": "out", "does": call}, {"name": "twice", "does": twice}]));
     test_runtime().agent(&judge).graph(graph).build().workflow_graph("whole").unwrap();
@@ -271,6 +272,6 @@ async fn a_name_of_something_else_is_named_as_what_it_is() {
         "`twice` is a tool and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
     );
     assert_eq!(problem("graph-innr").await, "this program has no workflow `graph-innr`; did you mean `graph-inner`?");
-    // A dry run shows an agent as well.
+    // A dry run also describes agents.
     assert!(runtime.dry_run("plans_say").await.is_ok());
 }

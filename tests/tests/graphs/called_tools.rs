@@ -1,4 +1,5 @@
-//! The tools that `every_caller.rs` has called by everybody. Its command line is another program, which has them, too.
+//! Tools for the tests in `every_caller.rs`. The program that provides the command line has them
+//! too.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -7,10 +8,10 @@ use std::time::Duration;
 
 use agentflow::prelude::*;
 
-/// The variable that names the file in which another process notes its calls.
+/// Environment variable with the path of the file in which another process records its calls.
 pub const NOTED_IN: &str = "AGENTFLOW_TESTS_CALLS";
 
-/// How often something was called, by whom.
+/// Number of calls for each caller.
 pub static CALLS: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
 
 pub fn called(who: &str) -> u32 {

@@ -1,5 +1,5 @@
-//! Conditions of graphs as lines of CEL: on edges, in the arms of routers, until a repetition is over; over outputs and the
-//! state, and what is wrong with them.
+//! Tests conditions in CEL: on edges, in the arms of routers and as the end of a repetition. They
+//! read outputs and the state, and mistakes in them are reported.
 
 use agentflow::document::Document;
 use agentflow::prelude::*;

@@ -1,8 +1,8 @@
-//! Expressions beside another implementation of CEL, the crate `cel`: random ones over the same values give the same value, or
-//! an error in both.
+//! Compares our CEL expressions with the crate `cel`. Random expressions over the same values must
+//! give the same value, or an error, in both implementations.
 //!
-//! They keep to what both have. Left out is where this library says on its page that it differs: arithmetic of whole numbers and
-//! others, and `has` of `null`.
+//! The expressions use only features that both have. They avoid the documented differences:
+//! arithmetic that mixes integers and other numbers, and `has` of `null`.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,8 @@ fn variables() -> Value {
     })
 }
 
-/// A value as the other one has it, whose own reading of JSON makes whole numbers unsigned.
+/// Converts a value for the other implementation. Its own conversion from JSON would make integers
+/// unsigned.
 fn given(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
@@ -35,7 +36,7 @@ fn given(value: &Value) -> cel::Value {
     }
 }
 
-/// The value of the other one; `None` for an error.
+/// Evaluates the expression with the other implementation. Returns `None` for an error.
 fn other(text: &str) -> Option<Value> {
     let program = cel::Program::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut context = cel::Context::default();
@@ -183,7 +184,8 @@ proptest! {
     }
 }
 
-/// The comparison says something: many of them have a value, and many have none.
+/// Checks that the comparison is meaningful: a good share of the random expressions has a value,
+/// and a good share fails.
 #[test]
 fn both_kinds_are_compared() {
     let mut runner = TestRunner::deterministic();

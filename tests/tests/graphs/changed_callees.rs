@@ -1,5 +1,6 @@
-//! What a graph calls by its name is part of what a run began with: another version of it is refused, or accepted, when the
-//! run is resumed, before anything runs again.
+//! Tests changes of workflows, agents and tools that a graph calls by name. Their versions are
+//! recorded when a run starts. Resuming with another version is refused or accepted before any step
+//! runs.
 
 use agentflow::prelude::*;
 use agentflow::runtime::{Changes, RuntimeBuilder};
@@ -11,7 +12,7 @@ use agentflow::{RunId, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use serde_json::{Value, json};
 
-/// A graph that asks, and then calls what is named so.
+/// Returns a graph that asks a question and then calls `callee`.
 fn graph(kind: &str, with: Value) -> Graph {
     let nodes = json!([
         {"name": "ok", "does": {"ask": {"text": "go on?", "answer": {"type": "integer"}}}},
@@ -35,7 +36,7 @@ fn tool(description: &str, kind: &str) -> FnTool {
     FnTool::dynamic(ToolDefinition::new("callee", description, schema), |_, _| async { Ok::<_, String>(json!(1)) })
 }
 
-/// What becomes of a run that began with one version when another one resumes it.
+/// Starts a run with the old version, resumes it with the new version and returns its result.
 async fn resumed(
     graph: Graph,
     old: impl Fn(RuntimeBuilder) -> RuntimeBuilder,

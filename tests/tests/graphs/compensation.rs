@@ -1,4 +1,4 @@
-//! What the nodes of a graph had done is undone as where code called it, also by tools that are data.
+//! Tests compensation of graph nodes. It works as in code, also for dynamic tools.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! Settings of a runtime from a file and from variables: what they do, which of both counts, and every mistake in them.
+//! Tests runtime settings from a file and from environment variables: their effect, their
+//! precedence, and the report of every mistake.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,7 +67,7 @@ fn a_file_has_all_settings_and_variables_stand_in_their_place() {
     );
     assert_eq!((with.max_llm_calls, with.max_output_bytes, with.max_nesting), (Some(7), Some(8), Some(9)));
     assert_eq!((with.trace_content, with.changes), (Some(false), Some(Changes::Refuse)));
-    // What no variable says stays.
+    // Settings without a variable keep the value from the file.
     assert_eq!((with.agent_models, with.app), (config.agent_models, config.app));
     assert_eq!(RuntimeConfig::read("nothing.yaml", "{} # nothing yet\n").unwrap(), RuntimeConfig::default());
     assert_eq!(RuntimeConfig::read("it.json", "{\"max_nesting\": 2}").unwrap().max_nesting, Some(2));
@@ -131,17 +132,17 @@ async fn a_builder_takes_a_configuration_over() {
     let config = RuntimeConfig::open(&file).unwrap();
     let builder = Runtime::builder().config(config.clone()).await.unwrap().model(ScriptedModel::new([]));
     let runtime = builder.agent_model("writer", ScriptedModel::new([])).boot().await.unwrap();
-    // Its folder, and its store, where the run is kept.
+    // The runtime loads the configured folder, and the configured store keeps the run.
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(3));
     drop(runtime);
     let runtime = Runtime::builder().config(config.clone()).await.unwrap().build();
     assert_eq!(runtime.runs(agentflow::store::RunFilter::new()).await.unwrap().len(), 1);
-    // Its limit of an output.
+    // The output limit from the file applies.
     fs::write(folder.path().join("flows/sum.yaml"), text.replace("b: 2", "b: 99999999999")).unwrap();
     let _ = runtime.reload_documents().await.unwrap();
     let started = runtime.start_named("sum", json!({})).await.unwrap();
     assert!(started.result().await.unwrap_err().to_string().contains("20 bytes"));
-    // A store that cannot be opened is said.
+    // A store that cannot be opened is an error.
     let wrong = RuntimeConfig::read("it", "store: no/such/folder/runs.db").unwrap();
     let error = Runtime::builder().config(wrong).await.map(drop).unwrap_err();
     assert!(matches!(error, ConfigError::Store(_)), "{error}");
@@ -164,7 +165,8 @@ async fn greet_by_openrouter(cx: &Context) -> Result<String>;
 #[agent(model = "openai/gpt-5-mini")]
 async fn greet_by_openai(cx: &Context) -> Result<String>;
 
-/// A known provider needs neither a format nor, by its short name, another entry.
+/// Checks that known providers need no `format`, and that the short name of a provider needs no
+/// further entry.
 #[tokio::test]
 async fn names_of_providers_mean_the_same_in_attributes_and_configurations() {
     let greetings = ["ollama", "deepseek", "openrouter", "openai", "document"].map(FakeReply::text);

@@ -1,4 +1,5 @@
-//! Documents of agents: to which document an agent belongs, and what real documents of the form say.
+//! Tests documents of agents: the scope of an agent's name, and the additional fields in real
+//! documents.
 
 use agentflow::agent::RunRequest;
 use agentflow::prelude::*;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::documents::{problems, read, run};
 
-/// A document of one agent with the name `reader`.
+/// Returns a document with one agent, named `reader`.
 fn of_reader(name: &str, instruction: &str) -> String {
     format!(
         "name: {name}\nagents: [{{name: reader, model: test/m, instruction: {instruction}}}]\norchestration: {{type: sequential, \
@@ -16,7 +17,7 @@ fn of_reader(name: &str, instruction: &str) -> String {
     )
 }
 
-/// Answers with the instruction.
+/// Returns a model that answers with the agent's instruction.
 fn echo() -> ScriptedModel {
     ScriptedModel::from_fn(|request| Turn::text(request.messages.messages()[0].text().to_string()))
 }
@@ -32,7 +33,7 @@ async fn two_documents_have_an_agent_of_one_name() {
     let catalogue = runtime.catalogue().await.check().unwrap();
     for (name, says) in [("intake", "Read it."), ("billing", "Add it up.")] {
         assert_eq!(run(&runtime, name, json!({"message": "m"})).await, json!(says));
-        // By itself it is named after its document, too.
+        // Outside its document the agent's name is prefixed with the name of the document.
         let agent = format!("{name}.reader");
         assert!(catalogue.get(EntryKind::Agent, &agent).is_ok(), "{agent}");
         let alone = runtime.start_agent(&agent, RunRequest::new("m")).await.unwrap();
@@ -40,7 +41,7 @@ async fn two_documents_have_an_agent_of_one_name() {
     }
     let error = runtime.start_agent("reader", RunRequest::new("m")).await.unwrap_err().to_string();
     assert!(error.contains("reader"), "{error}");
-    // Another document that means one of them says which.
+    // In another document the bare name is ambiguous.
     let other = read("name: other\ntopology: {agent: reader}\n");
     let error = runtime.check(&other).await.unwrap_err();
     assert_eq!(
@@ -49,7 +50,8 @@ async fn two_documents_have_an_agent_of_one_name() {
     );
 }
 
-/// The agent of a document stands beside one of the program, and inner workflows have it too.
+/// Checks that inner workflows also prefer the agent of the document to the agent of the program
+/// with the same name.
 #[tokio::test(start_paused = true)]
 async fn an_agent_of_a_document_counts_in_it_before_that_of_the_program() {
     let text = of_reader("intake", "Read it.").replace("type: sequential", "type: loop, max_iterations: 1");
@@ -59,12 +61,12 @@ async fn an_agent_of_a_document_counts_in_it_before_that_of_the_program() {
     assert_eq!(run(&runtime, "intake", json!({"message": "m"})).await, json!("Read it."));
     let alone = runtime.start_agent("reader", RunRequest::new("m")).await.unwrap();
     assert_eq!(alone.result().await.unwrap().decode::<Value>().unwrap(), json!("Mine."));
-    // The only one of its name keeps that.
+    // A unique name needs no prefix.
     let runtime = test_runtime().model(echo()).document(read(&text)).build();
     assert!(runtime.catalogue().await.check().unwrap().get(EntryKind::Agent, "reader").is_ok());
 }
 
-/// What real documents of the form say beside what the form needs.
+/// Reads a document with optional settings and with fields that this form does not define.
 #[tokio::test(start_paused = true)]
 async fn settings_and_further_fields_are_accepted() {
     let text = "name: team
@@ -93,7 +95,7 @@ orchestration: {type: sequential, agents: [reader]}
     let texts: Vec<String> = request.messages.messages().iter().map(|of| of.text().to_string()).collect();
     assert!(texts[0].starts_with("Answer like {\"ok\": {\"deep\": true}} or {}.\n\nAnswer with JSON"), "{texts:?}");
     assert_eq!(texts[1], "About cars: {\"a\": \"}\"}\n\ncars");
-    // What is misspelt is no further field, and a brace that begins no JSON is a mistake.
+    // A misspelt field is a mistake and not an additional field. So is a brace that starts no JSON.
     assert_eq!(
         problems(&text.replace("instruction:", "instrucion:")),
         ["12:5: an agent has no `instrucion`; did you mean `instruction`?"]
@@ -101,7 +103,7 @@ orchestration: {type: sequential, agents: [reader]}
     assert_eq!(problems(&text.replace("or {}", "or {x")).len(), 1);
 }
 
-/// Words of other programs lead to the words of this one.
+/// Checks that terms of other frameworks lead to a suggestion.
 #[test]
 fn mistakes_in_documents_of_agents_say_what_to_write() {
     let text = of_reader("intake", "Read it.");

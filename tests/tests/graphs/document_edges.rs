@@ -1,5 +1,5 @@
-//! Documents of nodes and edges, and of steps: what each node calls and is given, which edges are taken, and what the state
-//! has afterwards.
+//! Tests documents of nodes and edges, and documents of steps: the calls of each node with their
+//! arguments, the edges that are taken, and the state afterwards.
 
 use agentflow::document::{Document, DocumentForm};
 use agentflow::mcp::McpClient;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::documents::{REVIEW, WF_001, after_every_crash, problems, read, run};
 
-/// A server or an agent of another program: its name, and its tools.
+/// A toolset that represents an MCP server or a remote agent: its name and its tools.
 pub(super) struct Far(pub(super) &'static str, pub(super) Vec<ToolRef>);
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Toolset for Far {
     }
 }
 
-/// What the servers and agents of the tests are.
+/// Adds the MCP servers and remote agents of the tests.
 pub(super) fn with_far(builder: RuntimeBuilder) -> RuntimeBuilder {
     let read = FnTool::new("read", "Read a file.", |_: Context, of: Map<String, Value>| async move {
         match of.get("path").and_then(Value::as_str) {
@@ -37,7 +37,7 @@ pub(super) fn with_far(builder: RuntimeBuilder) -> RuntimeBuilder {
             _ => Ok("small".to_owned()),
         }
     });
-    // After a crash they may be called again.
+    // The tools may be called again after a crash.
     let again = || ToolPolicy::default().idempotent();
     let read = read.policy(again());
     let echo = |name: &'static str| {
@@ -65,7 +65,7 @@ fn echoes(builder: RuntimeBuilder) -> RuntimeBuilder {
     with_far(builder).model(crate::documents::Echo::default())
 }
 
-/// A node that calls a tool of the server `code`.
+/// Returns a node that calls a tool of the server `code`.
 pub(super) fn calls(id: &str, tool: &str, more: &str) -> String {
     format!(
         "  - {{node_id: {id}, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {{server_id: \
@@ -109,7 +109,7 @@ async fn a_router_chooses_among_the_nodes_of_servers_and_agents() {
     assert_eq!(small, json!({"path": "?", "text": "small", "noted": "noted"}));
     let asked = &model.requests()[0];
     assert_eq!(asked.messages.messages()[0].text().to_string(), "Note the text.");
-    // Without the tools of other servers.
+    // The model gets only the tools of the server `notes`.
     assert_eq!(
         asked.tools.definitions().iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>(),
         ["mcp__notes__note"]
@@ -121,10 +121,10 @@ async fn without_mappings_the_state_is_given_and_the_output_merged() {
     let text = document(&calls("a", "echo", ""), "[]").replace("edges:\n[]", "edges: []");
     let output = output_of(&text, json!({"n": 1})).await;
     assert_eq!(output, json!({"n": 1, "output": {"n": 1}, "tool_used": "echo", "server_id": "code"}));
-    // What is not there is left out of what is given.
+    // Mappings of missing keys are left out of the arguments.
     let text = text.replace("]}\n", "], input_mapping: {x: n, y: missing}, output_mapping: {got: output}}\n");
     assert_eq!(output_of(&text, json!({"n": 1})).await, json!({"n": 1, "got": {"x": 1}}));
-    // The keys of an editor.
+    // Graphical editors write the keys in camel case.
     let camel = text
         .replace("workflow_id", "workflowId")
         .replace("node_id", "nodeId")
@@ -139,7 +139,7 @@ async fn without_mappings_the_state_is_given_and_the_output_merged() {
     assert_eq!(read(&camel).graph(), read(&text).graph());
 }
 
-/// Which edges a router takes, for each kind of value.
+/// Runs a router with each kind of value and checks which edges it takes.
 #[tokio::test]
 async fn a_routers_value_is_compared_with_its_edges() {
     let nodes = |expression: &str| {
@@ -154,22 +154,22 @@ async fn a_routers_value_is_compared_with_its_edges() {
     for (expression, edges, input, taken) in [
         (", condition_expr: kind", by_key.clone(), json!({"kind": "y"}), "b"),
         (", condition_expr: state.kind", by_key.clone(), json!({"kind": "x", "y": 1}), "a"),
-        // A text that is the name of the node.
+        // The value is the name of the target node.
         (", condition_expr: kind", by_name.clone(), json!({"kind": "a"}), "a"),
         (", condition_expr: n > 1", by_name.clone(), json!({"n": 2}), "a"),
         (", condition_expr: n > 1", by_name.clone(), json!({"n": 1}), "b"),
-        // Any other key of a value that is true or false: what the state has.
+        // For a boolean value, any other `condition_key` is looked up in the state.
         (", condition_expr: n > 1", by_key.clone(), json!({"n": 1, "x": [], "y": "yes"}), "b"),
         ("", by_key.clone(), json!({"x": 1, "y": 0}), "a"),
         ("", by_key.clone(), json!({"x": "", "y": {"z": null}}), "b"),
-        // Several at once, and those that are always taken.
+        // Several conditional edges at once, and unconditional edges.
         ("", by_key.clone(), json!({"x": 1, "y": 1}), "ab"),
         ("", format!("{by_key}{always}"), json!({"x": 1}), "ac"),
         ("", format!("{by_key}{always}"), json!({}), "c"),
     ] {
         let output = output_of(&document(&nodes(expression), &edges), input.clone()).await;
         let found: String = ["a", "b", "c"].into_iter().filter(|id| output.get(id).is_some()).collect();
-        // Nothing leads to `c` without an edge, so it begins at once.
+        // If no edge leads to `c`, it starts at once.
         let expected = if edges.contains("to_node_id: c") { taken.to_owned() } else { format!("{taken}c") };
         assert_eq!(found, expected, "{expression} {input} {edges}");
     }
@@ -241,11 +241,12 @@ fn a_failure_leads_to_one_node() {
         ]
     );
     assert_eq!(error.problems()[0].line, 3);
-    // To the same node it would be said twice.
+    // Both settings name the same node. That is a redundant declaration, and also refused.
     assert!(Document::read("it.yaml", document(&nodes, &edge.replace("c,", "b,"))).is_err());
 }
 
-/// Nodes behind arms of which a router takes one save one key, and what is behind them sees that of the one that ran.
+/// Lets two nodes save the same key behind arms that exclude each other. A node behind both arms
+/// reads the value that was saved.
 #[tokio::test]
 async fn exclusive_arms_save_one_key() {
     let nodes = |saved: &str| {
@@ -277,9 +278,9 @@ async fn exclusive_arms_save_one_key() {
     );
     assert_eq!(output_of(&text, json!({"n": 1, "path": "large"})).await["seen"], json!({"found": {"n": 1}}));
     after_every_crash(&text, json!({"input": {"n": 1, "path": "large"}}), with_far).await;
-    // An edge that is always taken excludes nothing, and neither does one of another key.
+    // An unconditional edge excludes no other edge, and neither does an edge with another key.
     for few in ["", ", edge_type: conditional, condition_key: other"] {
-        // It is known without the servers.
+        // The check needs no server.
         let error = Document::read("it.yaml", document(&nodes("found"), &edges(few))).unwrap_err().to_string();
         assert!(
             error.contains("`behind` and `few` may run at the same time, and each of them saves `found`"),
@@ -344,7 +345,7 @@ async fn a_terminal_ends_the_workflow() {
         calls("b", "echo", ", output_mapping: {b: tool_used}"),
     ]
     .concat();
-    // What waits for the router behind the end never begins.
+    // `b` never starts, since the terminal ends the workflow first.
     let edges = "  - {from_node_id: a, to_node_id: end}\n  - {from_node_id: a, to_node_id: b, edge_type: conditional, \
                  condition_key: nothing}\n";
     assert_eq!(output_of(&document(&nodes, edges), json!({})).await, json!({"a": "echo"}));
@@ -412,7 +413,6 @@ async fn runs_of_edges_and_steps_survive_every_crash() {
     after_every_crash(WF_001, json!({"input": {"pr_url": "u"}}), with_far).await;
 }
 
-/// Nothing is searched for: a document names what it is bound to.
 #[test]
 fn a_document_of_edges_is_json_too() {
     let text = serde_json::to_string(&json!({
@@ -511,7 +511,8 @@ async fn a_node_gets_a_prompt_of_a_server() {
     assert_eq!(error.problems()[0].message, problem);
 }
 
-/// The followers of a node with `on_error: skip_node` begin after its failure: they read only the state.
+/// Checks that the followers of a node with `on_error: skip_node` start after its failure. They
+/// read only the state.
 #[tokio::test]
 async fn what_follows_a_skipped_node_begins() {
     let edge = |from: &str, to: &str, more: &str| format!("  - {{from_node_id: {from}, to_node_id: {to}{more}}}\n");
@@ -531,7 +532,8 @@ async fn what_follows_a_skipped_node_begins() {
     let report = runtime.inspect(handle.run_id()).await.unwrap();
     let last = report.nodes.iter().find(|node| &*node.name == "c").unwrap();
     assert_eq!(serde_json::to_value(last.status).unwrap(), "success", "{report:?}");
-    // The same of servers, with a condition over the state, and of what is behind a node that did not begin.
+    // The same with servers, with a condition on the state, and with a follower of a node that did
+    // not start.
     let read_file = ", input_mapping: {path: path}, on_error: skip_node, output_mapping: {text: output}";
     let saved = |key: &str| format!(", input_mapping: {{n: n}}, output_mapping: {{{key}: tool_used}}");
     let nodes = [
@@ -558,7 +560,7 @@ async fn what_follows_a_skipped_node_begins() {
     let output = output_of(&text, json!({"n": 1})).await;
     assert_eq!(output, json!({"n": 1, "unless": "echo"}));
     after_every_crash(&text, json!({"input": {"path": "broken", "n": 1}}), with_far).await;
-    // It is written as it was.
+    // Exporting keeps `skip_node`.
     let graph = read(&by_router).graph().clone();
     let again = DocumentForm::Edges.export(&graph).unwrap();
     assert_eq!(again["nodes"][1]["on_error"], "skip_node", "{again}");

@@ -1,4 +1,5 @@
-//! Documents are written again: each form from its graph, as the same workflow; what a form cannot say is refused.
+//! Tests exports of documents. Each form is written from its graph and gives the same workflow. A
+//! graph that the form cannot express is refused.
 
 use agentflow::document::{Document, DocumentForm, to_yaml};
 use agentflow::workflow::{Graph, GraphBody, GraphNode, Mapping};
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::documents::{LETTERS, REVIEW, WF_001, read};
 
-/// A document of nodes and edges that has no mistakes: layers of nodes, with edges from one layer to later ones.
+/// Returns a random document of nodes and edges without mistakes. Edges lead only from earlier to
+/// later nodes.
 fn random_edges(seed: u64) -> Value {
     let mut rng = fastrand::Rng::with_seed(seed);
     let count = rng.usize(1..7);
@@ -16,7 +18,7 @@ fn random_edges(seed: u64) -> Value {
     let mut nodes: Vec<Value> = Vec::new();
     let mut edges: Vec<Value> = Vec::new();
     for (at, kind) in kinds.iter().enumerate() {
-        // Nothing leads to the first one, so it joins nothing.
+        // No edge leads to the first node, so it cannot be a join.
         let kind = if at == 0 && *kind == "join" { "mcp" } else { kind };
         let mut node = json!({"node_id": id(at), "kind": kind, "label": id(at)});
         match kind {
@@ -68,7 +70,7 @@ fn random_edges(seed: u64) -> Value {
     }
     for to in 1..count {
         for from in 0..to {
-            // A join has an edge at least.
+            // A join needs at least one incoming edge.
             if rng.bool() && !(kinds[to] == "join" && from == 0) {
                 continue;
             }
@@ -101,8 +103,7 @@ fn random_edges(seed: u64) -> Value {
     document
 }
 
-/// A document without what is a default, and without the order of its edges, of which only that of each node and of each
-/// router's counts.
+/// Removes default values and sorts the edges. Only the order of the edges of one node matters.
 fn without_defaults(mut document: Value) -> Value {
     let chooses: Vec<Value> = document["edges"]
         .as_array()
@@ -112,7 +113,7 @@ fn without_defaults(mut document: Value) -> Value {
         .map(|edge| edge["from_node_id"].clone())
         .collect();
     for node in document["nodes"].as_array_mut().unwrap() {
-        // A router that chooses nothing is a join.
+        // A router without a choice is exported as a join.
         if node["kind"] == "router" && node.get("condition_expr").is_none() && !chooses.contains(&node["node_id"]) {
             node["kind"] = json!("join");
         }
@@ -131,7 +132,7 @@ fn without_defaults(mut document: Value) -> Value {
         });
     }
     let edges = document["edges"].as_array_mut().unwrap();
-    // The writer chooses the names of groups.
+    // The exporter chooses the names of join groups.
     edges.iter_mut().filter_map(Value::as_object_mut).for_each(|edge| drop(edge.remove("join_group")));
     edges.sort_by_key(ToString::to_string);
     document
@@ -142,7 +143,7 @@ fn a_random_document_of_edges_is_written_as_it_was_read() {
     let mut read_well = 0;
     for seed in 0..600 {
         let document = random_edges(seed);
-        // Arms that can never be taken, and the like, are mistakes that a random document may have.
+        // A random document may have mistakes, such as an arm that can never be taken.
         let Ok(first) = Document::read("random.json", document.to_string()) else { continue };
         read_well += 1;
         let written =
@@ -150,7 +151,7 @@ fn a_random_document_of_edges_is_written_as_it_was_read() {
         assert_eq!(without_defaults(written.clone()), without_defaults(document), "seed {seed}");
         let again = read(&to_yaml(&written));
         assert_eq!(again.graph().hash(), first.graph().hash(), "seed {seed}");
-        // As the plan itself, and from there.
+        // Exporting the graph form first gives the same document.
         let plan = read(&to_yaml(&first.export(DocumentForm::Graph).unwrap()));
         assert_eq!(plan.export(DocumentForm::Edges).unwrap(), written, "seed {seed}");
     }
@@ -232,7 +233,7 @@ fn what_a_form_cannot_say_is_refused() {
     let two = value.clone().with(GraphNode::new("w", GraphBody::Value(Mapping::Value(json!(1)))));
     let error = DocumentForm::Tools.export(&two).unwrap_err().to_string();
     assert!(error.ends_with("the node `w` does not call a tool; the form `graph` can say it"), "{error}");
-    // What the form would say otherwise is refused, too.
+    // Settings that the form would change are refused too.
     let mut slow = read("id: t\nnodes: [{id: a, tool: x}]").graph().clone();
     slow.concurrency = 1;
     slow.nodes[0].policy.timeout_ms = Some(5);
@@ -246,7 +247,7 @@ fn yaml_is_read_as_the_value_that_was_written() {
         json!({"a": [], "b": {}, "c": [[1, [2]], {"d": null}], "true": "no", "x y": "a: b\n\u{e9}\u{1f600}", "": -1.5}),
         json!({"nested": [{"a": {"b": [{"c": "d"}]}}]}),
     ] {
-        // A document of tools keeps any value.
+        // The form `tools` accepts any value in `args_template`.
         let document = json!({"id": "y", "nodes": [{"id": "a", "tool": "t", "args_template": {"v": value}}]});
         assert_eq!(read(&to_yaml(&document)).export(DocumentForm::Tools).unwrap(), document);
     }

@@ -1,5 +1,5 @@
-//! Workflows written as trees: each tree that is one workflow is read, written and read again as the same one; a plan that is not
-//! a tree is refused with its node and the form that can say it.
+//! Tests exports of workflows as trees. A tree that is exported and read again is the same
+//! workflow. A graph that is not a tree is refused, with the node and a form that can express it.
 
 use agentflow::document::{Document, DocumentForm, to_yaml};
 use agentflow::pipeline::{Pipeline, until};
@@ -10,7 +10,8 @@ use crate::documents::read;
 
 const SEEDS: u64 = 800;
 
-/// A tree anew, from its graphs; it is the same workflow, and is written the same again.
+/// Exports the document as a tree, and checks that reading the export gives the same workflow and
+/// the same export.
 fn written(document: &Document) -> Value {
     let graph = document.graph();
     let export = |document: &Document| DocumentForm::Tree.export_with(document.graph(), document.inner());
@@ -22,7 +23,7 @@ fn written(document: &Document) -> Value {
         assert_eq!(again.inner(), document.inner(), "{text}");
         assert_eq!(export(&again).unwrap(), written);
     }
-    // As the plan itself, and from there.
+    // Exporting the graph form first gives the same tree.
     if document.inner().is_empty() {
         let plan = read(&to_yaml(&DocumentForm::Graph.export(graph).unwrap()));
         assert_eq!(plan.export(DocumentForm::Tree).unwrap(), written);
@@ -38,7 +39,7 @@ fn random_parts(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Vec
     (0..rng.usize(2..4)).map(|_| random_part(rng, depth - 1, count)).collect()
 }
 
-/// What a loop, an item, a race or a tap consists of: a call, or a part that is a workflow of its own.
+/// Returns the body of a loop, item, race or tap: a call, or a part that becomes an inner workflow.
 fn random_body(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Value {
     match depth == 0 || rng.bool() {
         true => random_call(rng),
@@ -46,6 +47,7 @@ fn random_body(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
     }
 }
 
+/// Returns a random part. `count` gives each part a number for its names and keys.
 fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Value {
     *count += 1;
     let number = *count;
@@ -85,7 +87,7 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
             let mut parts = random_parts(rng, depth, count);
             parts.truncate(rng.usize(1..4));
             for (at, part) in parts.iter_mut().enumerate() {
-                // What runs at the same time has names.
+                // Parts that run at the same time need names.
                 part["as"] = json!(format!("b{number}_{at}"));
             }
             json!({"parallel": parts})
@@ -130,7 +132,7 @@ fn a_random_tree_is_written_again_and_is_the_same_workflow() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let topology = random_part(&mut rng, 3, &mut 0);
         let document = json!({"name": "random", "description": "what it is", "topology": topology});
-        // Not each name stands once, and not each key is saved once.
+        // Random names and state keys may collide. Such documents are skipped.
         let Ok(first) = Document::read("it.yaml", document.to_string()) else { continue };
         let again = std::panic::catch_unwind(|| written(&first));
         assert!(again.is_ok(), "{seed}: {document:#}");
@@ -189,7 +191,8 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
         nodes.into_iter().fold(Graph::new("g", "last").with(input), Graph::with)
     };
     let from = |name: &str| Mapping::from(name);
-    // `d` waits for `a` and `b`, and `c` for `b` alone.
+    // `d` waits for `a` and `b`, but `c` waits for `b` alone. No nesting of sequences and parallels
+    // expresses that.
     let diamond = of(vec![
         call("a", from("input")),
         call("b", from("input")),
@@ -221,7 +224,7 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
     }
 }
 
-/// A tree of this topology, which is written as the same one.
+/// Checks the round trip of a tree with this topology, and returns the exported topology.
 fn same(topology: Value) -> Value {
     written(&read(&json!({"name": "it", "topology": topology}).to_string()))["topology"].clone()
 }
@@ -249,27 +252,28 @@ fn parts_that_stand_deep_in_each_other_are_written() {
 
 #[test]
 fn parts_keep_the_names_by_which_others_know_them() {
-    // The field, or the arm, is named after the row and not after its last part.
+    // The field or the arm is named after the sequence, not after its last part.
     let row = json!({"sequence": [{"tool": "a"}, {"tool": "b", "as": "x"}], "as": "L"});
     assert_eq!(same(json!({"parallel": [row, {"tool": "c"}]})), json!({"parallel": [row, {"tool": "c"}]}));
     same(json!({"route": [{"when": "input == 1", "then": row}], "otherwise": {"tool": "b"}}));
     same(json!({"loop": row, "max": 2, "as": "y"}));
-    // A row is named after what observes it last.
+    // A sequence is named after the tap at its end.
     same(json!({"parallel": [{"sequence": [{"tool": "a"}, {"tap": {"tool": "b"}}]}, {"tool": "c"}]}));
-    // `null` is a value, where it is written.
+    // An explicit `null` is a value.
     same(
         json!({"sequence": [{"value": null}, {"agent": "a", "with": null}, {"value": {}}, {"tool": "t", "with": {}}]}),
     );
     assert!(Document::read("it.yaml", "name: it\ntopology:\n  value:\n").is_err());
-    // No part can be named so, and this one is not.
+    // A part's name cannot start with a digit, so this one gets another name.
     let digit = json!({"sequence": [{"tool": "2x"}, {"tool": "b", "with": {"a": "{input}"}}]});
     assert_eq!(same(digit.clone()), digit);
-    // Arms of one name, and a number that nothing else has.
+    // Arms with equal names get a number that no other part has.
     let arm = |when: &str, then: Value| json!({"when": when, "then": then});
     same(json!({"route": [arm("input == 1", json!({"tool": "t"})), arm("input == 2", json!({"tool": "t"}))]}));
     let last = json!({"sequence": [{"tool": "t", "as": "t"}], "as": "t_2"});
     same(json!({"route": [arm("input == 1", last)], "otherwise": {"tool": "u"}}));
-    // Of one that may be skipped the object has `null`, of a row of it none.
+    // A part that may be skipped gives `null` in the object. A sequence around it leaves the field
+    // out.
     let skipped = json!({"tool": "a", "policy": {"on_error": "skip"}});
     same(json!({"parallel": [skipped, {"tool": "b"}]}));
     same(json!({"parallel": [{"sequence": [skipped]}, {"tool": "b"}]}));
@@ -291,7 +295,8 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
     let tree = DocumentForm::Tree.export_with(graph, inner).unwrap_or_else(|error| panic!("{error}"));
     let again = read(&to_yaml(&tree));
     assert_eq!((again.graph(), again.inner()), (graph, inner));
-    // One without its parts names them, and one with them is no other form.
+    // Exporting without the inner workflows names the missing one. The form `graph` cannot contain
+    // inner workflows.
     let refused = DocumentForm::Tree.export(graph).unwrap_err().to_string();
     let says = "calls the workflow `report.check` as a tree calls a part that is a workflow of its own, and that one is not given with \
                 it; the form `graph` can say it";
@@ -299,7 +304,7 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
     let refused = DocumentForm::Graph.export_with(graph, inner).unwrap_err().to_string();
     let says = "which belongs to it; a document of that form describes one workflow; the form `tree` can say it";
     assert!(refused.ends_with(says), "{refused}");
-    // A part stands in one place, and belongs to the workflow by its name.
+    // An inner workflow belongs to one part, and its name starts with the name of the workflow.
     let twice = graph.clone().with(graph.nodes.last().unwrap().clone());
     assert!(DocumentForm::Tree.export_with(&twice, inner).is_err());
     for (other, says) in [

@@ -1,4 +1,5 @@
-//! Documents that are endless, not regular files or links out of their folder are refused, with bounded work.
+//! Tests that endless files, special files and links out of the folder are refused with bounded
+//! work.
 #![cfg(unix)]
 
 use std::fs;
@@ -17,7 +18,7 @@ use agentflow_testing::ScriptedModel;
 const DOCUMENT: &str =
     "name: it\noutput: number\nnodes:\n  - {name: number, does: {ask: {text: which?, answer: {type: integer}}}}\n";
 
-/// Runs a closure on a thread, since it might never return.
+/// Runs `read` on another thread and panics after a minute, since `read` might never return.
 fn in_time<T: Send + 'static>(what: &str, read: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(read()));
@@ -28,7 +29,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The errors of all readers of files for a path.
+/// Returns the errors of all functions that read this file.
 fn errors(path: PathBuf) -> Vec<String> {
     let what = path.display().to_string();
     in_time(&what, move || {
@@ -54,7 +55,7 @@ fn pipes_devices_and_folders_are_no_documents() {
     }
 }
 
-/// The system reports a size of 0 for this file.
+/// Reads a file whose reported size is 0.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_longer_than_its_size_is_read_to_the_limit() {
@@ -66,7 +67,7 @@ fn a_file_that_is_longer_than_its_size_is_read_to_the_limit() {
             assert!(error.contains("it has more than 4194304 bytes"), "{error}");
         }
     }
-    // Reads of this file wait for the next line. Some users may not read it.
+    // Reads of this file block until the next log line. Some users have no permission to read it.
     for error in errors("/proc/kmsg".into()) {
         assert!(!error.is_empty());
     }
@@ -88,7 +89,7 @@ async fn no_link_leads_out_of_a_folder() {
     fs::write(outside.path().join("secret.yaml"), DOCUMENT).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    // Kubernetes mounts files in this layout.
+    // Kubernetes mounts configuration files through such links.
     fs::create_dir(path("..data")).unwrap();
     fs::write(path("..data/inside"), DOCUMENT).unwrap();
     symlink("..data/inside", path("inside.yaml")).unwrap();

@@ -1,11 +1,11 @@
-//! Mistakes of documents of edges, of steps and of trees: each document gives all of its own, each where it stands, and a runtime
-//! those of the names in it, too.
+//! Tests that a document reports all its mistakes at once, each with its position. A runtime adds
+//! the mistakes in names.
 
 use agentflow::prelude::*;
 
 use crate::documents::{places, problems};
 
-/// Documents, each with all that is said of it.
+/// Documents with mistakes, and all problems of each.
 const BROKEN: &[(&str, &[&str])] = &[
     (
         "workflow_id: w\nnodes: []\n",
@@ -248,7 +248,8 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
     }
 }
 
-/// Documents with a name that is not there, a wrong type, a cycle, an unknown key, a template: several of them in one.
+/// Documents that combine an unknown name, a wrong type, a cycle, an unknown key and a bad
+/// template.
 const TOGETHER: &[(&str, &[&str])] = &[
     (
         "id: a\ndescriptoin: d\nnodes:\n  - {id: x, tool: doc_serach, depends_on: [y]}\n  - {id: y, tool: doc_count, args_template: {texts: '{x'}, depends_on: [x]}\n  - {id: z, tool: doc_search, args_template: {query: 5}, retry_limt: 1}\n  - {id: v, tool: doc_search, args_template: {query: 5, lost: 1}}\n  - {id: w, tool: doc_count, retry_limit: many, args_template: {texts: '{v}'}}\n",
@@ -371,7 +372,8 @@ async fn mistakes_of_all_kinds_are_reported_together() {
     assert!(others.is_empty(), "{}", others.join("\n"));
 }
 
-/// Of an instruction of many lines, the line; of a text in which it stands twice, both.
+/// Checks the position of a placeholder: its line in a multi-line instruction, and each occurrence
+/// in a text.
 #[test]
 fn a_placeholder_is_marked_where_it_stands() {
     let text = "name: a\nagents:\n  - name: x\n    model: openai/m\n    instruction: |\n      Greet {{them}}.\n\n      Say {mesage}.\n\n      End {message.\n  - {name: y, model: openai/m, instruction: \"See {zz} twice: {zz}\"}\norchestration: {type: sequential, agents: [x, y]}\n";
@@ -385,15 +387,15 @@ fn a_placeholder_is_marked_where_it_stands() {
             &*format!("11:62: {of_y}"),
         ]
     );
-    // A brace that is written as an escape cannot be counted.
+    // Escapes hide the position of the brace, so the problem is reported at the whole text.
     let escaped = text.replace("twice: {zz}", "twice: \\x7bzz}");
     assert_eq!(problems(&escaped)[2], format!("11:45: {of_y}"));
-    // In the forms whose values are templates, too.
+    // The same in forms whose values are templates.
     let tools = "id: t\nnodes:\n  - id: a\n    tool: b\n    args_template:\n      text: >\n        One {two} and\n        a } more.\n";
     assert_eq!(problems(tools), ["8:11: the `}` at byte 16 has no `{` before it; write `}}` for a brace"]);
 }
 
-/// Parts of one name are distinguished, also those in parts that are called as one.
+/// Checks the positions of parts with equal names, also within inner workflows.
 #[tokio::test]
 async fn a_part_is_marked_where_it_stands() {
     let text = "name: t\nroot:\n  sequence:\n    - {timeout: {tool: doc_twice, with: {text: a}}, seconds: 1}\n    - {loop: {sequence: [{tool: doc_twice, with: {txt: b}}, {value: x}]}, max: 2}\n    - {tool: doc_twice, with: {text: c, more: d}}\n";
@@ -424,7 +426,7 @@ async fn a_document_that_calls_itself_is_reported() {
     assert_eq!(places(&error), [says]);
 }
 
-/// Names that lead nowhere do not hide what is wrong with the plan, in any form.
+/// Checks that unknown names do not hide mistakes in the plan.
 #[tokio::test]
 async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
     let unknown = "this program has no tool `doc_serach`; did you mean `doc_search`?";
@@ -465,7 +467,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
         expected.sort();
         assert_eq!(found, expected, "{text}");
     }
-    // A graph that a program was given, too.
+    // The same for a graph that the program provides.
     let graph: agentflow::workflow::Graph = serde_json::from_value(serde_json::json!({
         "version": 1, "name": "doc_plan", "output": "z", "concurrency": 1, "nodes": [
             {"name": "in", "kind": "input"},
@@ -480,7 +482,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
     assert!(error.contains("when `way` takes `r`, the workflow has no output") && error.contains(unknown), "{error}");
 }
 
-/// Forgotten or unquoted signs of YAML.
+/// Checks the hints for missing and unquoted punctuation in YAML.
 #[test]
 fn mistakes_in_signs_say_which_sign_is_meant() {
     for (text, says) in [
@@ -499,7 +501,7 @@ fn mistakes_in_signs_say_which_sign_is_meant() {
     }
 }
 
-/// A misspelt keyword would have no effect.
+/// Checks that misspelt keywords of a schema are errors. A validator would ignore them.
 #[test]
 fn misspelt_keywords_of_schemas_are_found() {
     for (text, says) in [

@@ -1,5 +1,5 @@
-//! Documents whose nodes have a pool: which candidates a model is shown, which one is called for which answer, and that a run
-//! that is resumed does not choose again.
+//! Tests documents whose nodes choose from a pool: the candidates in the model's prompt, the
+//! candidate called for each answer, and that a resumed run does not choose again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::document_edges::{Far, calls, with_far};
 use crate::documents::{after_every_crash, places, read, run};
 use crate::store::MortalStore;
 
-/// A node with a pool of these candidates.
+/// Returns a node with a pool of these candidates.
 fn pool(candidates: &str, more: &str) -> String {
     format!(
         "workflow_id: it\nnodes:\n  - {{node_id: n, kind: mcp, capability: 'Keep {{it}}.', dependencies: [{{dependency_id: d, \
@@ -32,7 +32,7 @@ fn pool(candidates: &str, more: &str) -> String {
 const THREE: &str = "{server_id: code, tool_name: echo}, {server_id: notes, tool_name: note, endpoint: 'http://n'}, \
                      {server_id: code_review, tool_name: review}";
 
-/// Answers all that it is asked with one text, and counts how often.
+/// A model that gives the same answer to every request and counts the requests.
 #[derive(Debug, Clone)]
 struct Always(&'static str, ModelInfo, Arc<AtomicUsize>);
 
@@ -102,11 +102,12 @@ async fn an_index_is_clamped_and_a_bad_answer_is_the_first() {
     }
 }
 
-/// The journal has what the dependency was resolved to, and that an answer was not a number.
+/// Checks that the journal records the chosen candidate and an answer that is not a number.
 #[tokio::test]
 async fn the_choice_is_recorded() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    // Counted in the document, also where a candidate may not be bound.
+    // `pool_index` counts all candidates in the document, including candidates that the permissions
+    // exclude.
     let two = ", permissions: {acl_server_ids: [notes, code_review]}";
     for (answer, index, place, server, more) in [
         ("1", 1, 1, "notes", ""),
@@ -149,7 +150,7 @@ async fn one_candidate_is_called_without_a_model() {
     let one = "{server_id: notes, tool_name: note}";
     let output = output_with(&pool(one, ""), &asks_nobody, json!({})).await;
     assert_eq!(output["server_id"], "notes");
-    // Those that may not be bound are no candidates.
+    // Permissions exclude the other candidates.
     for permissions in [", permissions: {acl_server_ids: [notes]}", ", permissions: {acl_server_ids: [notes, other]}"] {
         let output = output_with(&pool(THREE, permissions), &asks_nobody, json!({})).await;
         assert_eq!(output["server_id"], "notes", "{permissions}");
@@ -157,7 +158,7 @@ async fn one_candidate_is_called_without_a_model() {
     let scoped = pool(THREE, "").replace("edges: []", "permissions: {acl_scope: [notes]}\nedges: []");
     assert_eq!(output_with(&scoped, &asks_nobody, json!({})).await["server_id"], "notes");
     assert_eq!(asks_nobody.asked(), 0);
-    // Of those that are left, the model is shown no others.
+    // The model sees only the candidates that the permissions allow.
     let two = pool(THREE, ", permissions: {acl_server_ids: [notes, code_review]}");
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
     let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(&two)).build();
@@ -182,7 +183,7 @@ async fn a_model_picks_a_resource_or_a_prompt() {
     assert_eq!(output, json!({"output": "two", "tool_used": "read_resource", "server_id": "notes"}));
     let asked = model.requests()[0].messages.messages()[1].text().to_string();
     assert!(asked.contains("1: server=notes tool=read_resource agent=- endpoint=- resource=note://b"), "{asked}");
-    // Of prompts the call names the one that was picked.
+    // The call contains the name of the chosen prompt.
     let prompts = "{server_id: notes, prompt_name: brief}, {server_id: notes, prompt_name: long}";
     let document = read(&pool(prompts, "").replace("mcp_tool", "mcp_prompt"));
     let server = ScriptedMcp::new([])
@@ -287,7 +288,7 @@ fn pools_that_cannot_be_read() {
     }
 }
 
-/// A dependency that is not needed may have no candidate: the model works without tools.
+/// Lets an optional dependency have an empty pool. The model then works without tools.
 #[tokio::test]
 async fn an_empty_pool_that_is_not_required_is_no_dependency() {
     let text = pool("", "").replace("resolution_mode: pool", "required: false, resolution_mode: pool");
@@ -306,7 +307,7 @@ async fn a_model_picks_among_agents_and_servers() {
     let output = output_with(agents, &Always::new("1"), json!({"x": 1})).await;
     assert_eq!(output["agent_id"], "summarize_findings");
     assert_eq!(output["output"], "[Say it.\n\n{\"x\":1}]");
-    // The server is picked, and then one of its tools.
+    // One choice selects the server, and the next one selects a tool of that server.
     let model = ScriptedModel::new([
         Turn::text("1"),
         Turn::call("mcp__notes__note", json!({"text": "small"})),
@@ -318,7 +319,7 @@ async fn a_model_picks_among_agents_and_servers() {
     assert_eq!(output, json!({"output": "noted", "tool_used": "note", "server_id": "notes"}));
 }
 
-/// The output of a node in which a model chooses names the last tool that the model called successfully.
+/// Checks that `tool_used` is the last tool that the model called successfully.
 #[tokio::test]
 async fn the_chosen_tool_is_named() {
     let edges = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Read it., dependencies: [{dependency_id: d, \
@@ -342,7 +343,7 @@ async fn the_chosen_tool_is_named() {
     }
 }
 
-/// The same tool is named if the process ends between the answer of the agent and the output of the node.
+/// Checks that `tool_used` survives a crash between the agent's answer and the node's output.
 #[tokio::test]
 async fn the_chosen_tool_is_named_after_every_crash() {
     let text = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Echo it., dependencies: [{dependency_id: d, \
@@ -351,7 +352,7 @@ async fn the_chosen_tool_is_named_after_every_crash() {
     assert_eq!(output.await, json!({"x": 1, "output": "called", "tool_used": "echo", "server_id": "code"}));
 }
 
-/// Calls the tool `echo` of the server `code`, and answers when it has the result.
+/// A model that calls the tool `echo` of the server `code` once, then answers.
 #[derive(Debug)]
 struct CallsOnce;
 
@@ -375,7 +376,8 @@ impl Model for CallsOnce {
     }
 }
 
-/// The report of a run has what each dependency was resolved to, and the status of a node whose dependency is being chosen.
+/// Checks the report of a run: the resolved dependencies, and the status of a node while the model
+/// chooses.
 #[tokio::test]
 async fn resolved_dependencies_are_reported() {
     let one = "{server_id: notes, tool_name: note}";
@@ -408,7 +410,7 @@ async fn resolved_dependencies_are_reported() {
             "{text}"
         );
     }
-    // While the model chooses, there is nothing yet.
+    // While the model chooses, no dependency is resolved.
     let begun = Arc::new(tokio::sync::Notify::new());
     let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(Chooses(Arc::clone(&begun)));
     let runtime = builder.document(read(&pool(THREE, ""))).build();
@@ -421,7 +423,7 @@ async fn resolved_dependencies_are_reported() {
     handle.cancel("it is never chosen").await.unwrap();
 }
 
-/// Never answers.
+/// A model that notifies about a request and never answers.
 #[derive(Debug)]
 struct Chooses(Arc<tokio::sync::Notify>);
 
@@ -455,7 +457,8 @@ async fn a_run_with_a_pool_survives_every_crash() {
     assert_eq!(output.await["tool_used"], "review");
 }
 
-/// The process ends while the candidate is called; the next one has a model that would choose otherwise.
+/// Stops the process while the chosen candidate runs. The resumed run has a model that would choose
+/// another candidate.
 #[tokio::test]
 async fn a_run_that_is_resumed_does_not_choose_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -493,7 +496,7 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     assert_eq!(other.asked(), 0);
 }
 
-/// A mistake in a candidate is reported where the candidate is written; those that may not be bound do not count.
+/// Reports the mistake at the candidate and ignores candidates that the permissions exclude.
 #[tokio::test]
 async fn a_mistake_in_a_candidate_is_reported_at_it() {
     let text = "workflow_id: w
@@ -519,7 +522,7 @@ model: openai/gpt-5-mini
     assert!(found[0].starts_with("13:43: ") && found[0].contains("`mcp.notes.nothing`"), "{found:?}");
 }
 
-/// A missing argument is reported at the call, and not at a text in which its name is a word.
+/// The argument's name also occurs in a template. The problem must be reported at the call.
 #[tokio::test]
 async fn a_missing_argument_is_reported_at_the_call() {
     let text = "id: w\nnodes:\n  - {id: a, args_template: {most: \"{query}\"}, tool: doc_search}\n";

@@ -1,5 +1,5 @@
-//! A document of each form runs to the result that its text promises, is written again, and is the same workflow with the same
-//! result when that is read.
+//! Runs a document of each form and checks its result. Exporting it and reading the export gives
+//! the same workflow with the same result.
 
 use agentflow::document::{Document, DocumentForm, to_yaml};
 use agentflow::prelude::*;
@@ -12,17 +12,17 @@ use crate::documents::read;
 
 use DocumentForm::{Agents, Edges, Graph, Steps, Tools, Tree};
 
-/// A document, and what its run is.
+/// A document and the expected results of its run.
 struct Case {
     text: &'static str,
-    /// Another one that it calls.
+    /// A document that this document calls.
     calls: Option<&'static str>,
     form: DocumentForm,
     input: fn() -> Value,
-    /// What models answer, with what they are asked.
+    /// The expected requests to the model, with its answers.
     turns: fn() -> Vec<Turn>,
     output: fn() -> Value,
-    /// The forms that can say it.
+    /// The forms that can express the document.
     written_as: &'static [DocumentForm],
 }
 
@@ -174,7 +174,7 @@ const ALL: [Case; 12] = [
 ];
 
 impl Case {
-    /// The result of a run of this document, in the place of the case's own.
+    /// Returns the result of running `document` with the input and model of this case.
     async fn result_of(&self, document: &Document) -> Value {
         let model = ScriptedModel::new((self.turns)());
         let helper = Agent::new(model.clone()).name("forms_helper");
@@ -217,7 +217,6 @@ async fn a_document_of_each_form_has_its_result_and_is_written_again() {
     }
 }
 
-/// The table has each form.
 #[test]
 fn every_form_is_run() {
     for form in DocumentForm::ALL {

@@ -1,4 +1,4 @@
-//! Documents of parts within parts: they are the graphs that the operators make.
+//! Tests documents of nested parts: each gives the same graphs as the operators of a pipeline.
 
 use agentflow::Approval;
 use agentflow::agent::AgentSettings;
@@ -92,12 +92,12 @@ fn each_operator_is_one_of_a_pipeline() {
     );
     same("{workflow: w, with: {x: '{input.y}'}}", Pipeline::workflow("w").with(json!({"x": "{input.y}"})));
     same("{transform: [{drop: [k]}]}", Pipeline::transform([serde_json::from_value(json!({"drop": ["k"]})).unwrap()]));
-    // A row in a row is read as it is written.
+    // A `parallel` within a `parallel` stays a separate node.
     let within = read("name: t\nroot: {parallel: [{parallel: [{tool: a}, {agent: b}]}, {value: 1}]}\n");
     assert!(within.graph().node("together_2").is_some(), "{:?}", within.graph());
 }
 
-/// A part that only observes gives what it was given, also as one of several at the same time.
+/// Checks that a tap passes its input on, also as a branch of a `parallel`.
 #[tokio::test]
 async fn a_branch_may_only_observe() {
     let text = "name: t\nroot:\n  parallel:\n    - {tap: {tool: doc_broken, with: {}}}\n    - {sequence: [{tap: {tool: doc_note, with: {text: '{input}'}}}], as: seen}\n    - {value: 5}\n";
@@ -110,8 +110,8 @@ async fn a_branch_may_only_observe() {
     assert_eq!(read(&written).graph().hash(), document.graph().hash());
 }
 
-/// A policy that is written once is that of each part that names it: its mistakes are reported where it is written, and it is
-/// exported as what it stands for.
+/// Checks a policy that YAML anchors share. A mistake is reported where the policy is defined, and
+/// an export repeats the policy at each use.
 #[test]
 fn a_preset_is_read_wherever_it_is_named() {
     let text = |field: &str, alias: &str| {
@@ -134,12 +134,12 @@ fn a_preset_is_read_wherever_it_is_named() {
     );
     let unknown = "5:25: no value above has the anchor `&carefull`; did you mean `careful`?";
     assert_eq!(problems(&text("timeout_ms", "carefull")), [unknown]);
-    // Of edges and steps, too.
+    // The same in documents of edges.
     let edges = "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp, retry_policy: &often {max_atempts: 9}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: b, kind: mcp, retry_policy: *often, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges: []\n";
     assert_eq!(problems(edges), ["3:51: a retry policy has no `max_atempts`; did you mean `max_attempts`?"]);
 }
 
-/// A denied question leads to another part.
+/// Runs the `otherwise` part of a gate when the approval is denied.
 #[tokio::test(start_paused = true)]
 async fn a_denied_gate_has_a_branch() {
     let text = "name: transfer
@@ -170,7 +170,8 @@ topology:
     assert!(error.starts_with("the part `value`: only a gate has `otherwise`"), "{error}");
 }
 
-/// `input` is the schema of what a part is given, wherever the part stands; `with` is made of that.
+/// Checks that `input` is the schema of the part's input, wherever the part is, and that `with`
+/// builds the arguments from that input.
 #[tokio::test]
 async fn a_part_with_a_schema_and_arguments_means_one_thing() {
     let part = "{tool: doc_grow, with: {text: '{input}'}, input: {type: string}}";
@@ -192,7 +193,7 @@ async fn a_part_with_a_schema_and_arguments_means_one_thing() {
     assert!(error.problems()[0].message.contains("string is expected"), "{error}");
 }
 
-/// Words of other programs lead to the words of this form.
+/// Checks that terms of other frameworks lead to a suggestion.
 #[test]
 fn a_part_in_other_words_says_what_to_write() {
     for (part, says) in [
@@ -209,7 +210,8 @@ fn a_part_in_other_words_says_what_to_write() {
     }
 }
 
-/// Errors show what the author wrote, under the mistake; the workflow's input has a name in all parts.
+/// Checks that errors quote the author's text and point to the mistake, and that every part can
+/// refer to the workflow's input.
 #[tokio::test]
 async fn sentences_and_places_are_those_of_the_text() {
     let text = "name: it
@@ -241,7 +243,7 @@ topology:
     read(&route("nodes.input.country == 'DE' && state.order.total > 1"));
 }
 
-/// A key of the state leads from the node that saves it to the node that reads it.
+/// Checks that graphs draw an edge from the node that saves a state key to the node that reads it.
 #[test]
 fn pictures_show_keys_of_the_state() {
     let text = "name: it\ntopology:\n  sequence:\n    - {value: \"{input}\", save: topic}\n    - {value: x}\n    - {value: \"about {state.topic}\"}\n";

@@ -1,4 +1,5 @@
-//! Workflows as documents: every mistake is named with its place, and what is read runs like any other workflow.
+//! Tests workflows in documents: every mistake is reported with its position, and documents run
+//! like other workflows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ pub(super) fn read(text: &str) -> Document {
     Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The problems, as `line:column: message`.
+/// Formats the problems as `line:column: message`.
 pub(super) fn places(error: &DocumentError) -> Vec<String> {
     let place =
         |problem: &agentflow::document::Problem| format!("{}:{}: {}", problem.line, problem.column, problem.message);
@@ -56,7 +57,7 @@ async fn a_graph_document_runs_like_the_graph_it_describes() {
     let runtime = Runtime::builder().document(document.clone()).build();
     runtime.check(&document).await.unwrap();
     assert_eq!(run(&runtime, "doc-count-found", json!({"topic": "rust"})).await, json!(4));
-    // The same plan, as JSON.
+    // The exported JSON gives the same graph.
     let json = serde_json::to_string_pretty(&document.graph().to_json()).unwrap();
     let again = read(&json);
     assert_eq!(again.graph().hash(), document.graph().hash());
@@ -191,14 +192,14 @@ fn a_cycle_is_named() {
             "4:36: these nodes wait for each other: `a`, `b`; a workflow has no cycle, and what is repeated is a node with `repeat`"
         ]
     );
-    // Each is needed by the other, so there is no last one whose output is the workflow's.
+    // Each node is needed by the other, so the workflow has no last node that could be its output.
     let text =
         "id: c\nnodes:\n  - {id: a, tool: doc_count, depends_on: [b]}\n  - {id: b, tool: doc_count, depends_on: [a]}\n";
     let found = problems(text);
     assert!(found.len() == 1 && found[0].contains(": these nodes wait for each other: `a`, `b`; "), "{found:?}");
 }
 
-/// Without quotes YAML reads a placeholder as an object with a field that has no value.
+/// Without quotes, YAML parses `{topic}` as a mapping with one key and no value.
 #[test]
 fn a_placeholder_without_quotes_is_named() {
     let text =
@@ -346,11 +347,11 @@ async fn an_agent_ends_a_loop() {
     let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
     let exit = || Turn::call("exit_loop", json!({}));
     for (turns, output) in [
-        // Without a text, the output of the previous round is kept.
+        // If the model calls `exit_loop` without a text, the previous round's output is the result.
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit()], "a"),
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit().and_text("b")], "b"),
         (vec![Turn::text("1"), exit().and_text("a")], "a"),
-        // The first round has no previous one.
+        // The first round has no previous output.
         (vec![Turn::text("1"), exit()], ""),
     ] {
         let runtime = Runtime::builder().store(MemoryStore::new()).document(read(&text));
@@ -363,7 +364,7 @@ async fn an_agent_ends_a_loop() {
     }
 }
 
-/// A server that cannot be reached.
+/// A toolset whose server is unreachable.
 pub(super) struct Away;
 
 #[agentflow::async_trait]
@@ -386,7 +387,7 @@ async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
     let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
     Runtime::builder().toolset(ToolsetRef::new(Away)).build().check(&read(&agents)).await.unwrap();
     let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
-    // One of its tools, which is fetched when the agent runs.
+    // A single tool of the server is also looked up when the agent runs.
     one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
 }
 
@@ -463,11 +464,12 @@ async fn mistakes_of_a_document_of_agents() {
     let error = Runtime::default().check(&document).await.unwrap_err();
     let unknown = "6:12: the agent `fetcher`: no adapter is called `openai-chatt`; did you mean `openai-chat`?";
     assert_eq!(places(&error), [unknown]);
-    // Another model stands in its place.
+    // The model of the runtime replaces the unknown one.
     Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();
 }
 
-/// Whatever is changed in a document, reading it ends in time, and every problem stands in the text.
+/// Checks that reading a randomly modified document terminates, and that every problem has a
+/// position within the text.
 #[test]
 fn no_change_of_a_document_breaks_its_reader() {
     const WORDS: [&str; 16] =
@@ -498,7 +500,6 @@ fn no_change_of_a_document_breaks_its_reader() {
     }
 }
 
-/// A random graph is the same when it was written as a document and read again.
 #[test]
 fn a_graph_is_read_as_it_was_written() {
     for seed in 0..200 {
@@ -509,7 +510,7 @@ fn a_graph_is_read_as_it_was_written() {
                 assert_eq!(document.graph(), &graph, "seed {seed}");
                 assert_eq!(document.graph().hash(), graph.hash());
             }
-            // What is wrong with it whatever its names refer to is wrong with the graph.
+            // A graph that fails without knowledge of its names must also fail in a runtime.
             Err(error) => {
                 let runtime = Runtime::builder().graph(graph).build();
                 assert!(runtime.workflow_graph("random").is_err(), "seed {seed}: {error}");
@@ -527,7 +528,8 @@ async fn doc_in_code(cx: &Context, task: String) -> Result<usize> {
     Ok(count)
 }
 
-/// The output of a document's workflow, which is the same after a crash at each of its writes.
+/// Returns the output of the document's workflow. Crashes at each write and checks that resuming
+/// gives the same output.
 pub(super) async fn after_every_crash(
     text: &str,
     input: Value,
@@ -557,7 +559,7 @@ async fn a_run_of_a_document_survives_every_crash() {
     assert_eq!(after_every_crash(tools, json!({"task": "rust"}), |builder| builder).await, json!(of_code));
     assert_eq!(after_every_crash(COUNT, json!({"topic": "rust"}), |builder| builder).await, json!(4));
 
-    // Each process has a model that answers what it is asked, so a call that is made a second time has the same answer.
+    // Each process has a model that echoes the request, so a repeated call has the same answer.
     let agents = |builder: RuntimeBuilder| builder.model(Echo::default());
     let in_rounds = TRACKER.replace("type: sequential", "type: loop\n  max_iterations: 2");
     let side_by_side =
@@ -567,7 +569,7 @@ async fn a_run_of_a_document_survives_every_crash() {
     }
 }
 
-/// Answers with what it is asked.
+/// A model that answers with the last message.
 #[derive(Debug)]
 pub(super) struct Echo(ModelInfo);
 

@@ -1,4 +1,4 @@
-//! Dry runs: what is seen of a workflow, a graph and an agent before it runs, and that nothing is done for it.
+//! Tests dry runs of workflows, graphs and agents: their contents, and that they have no effects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,7 +56,7 @@ fn the_nodes_that_can_begin_follow_from_those_that_have_ended() {
     assert_eq!(ready(&[]), ["first", "second"], "inputs count as ended");
     assert_eq!(ready(&["first"]), ["second"]);
     assert!(ready(&["first", "second"]).contains(&"grade".to_owned()));
-    // One after another until nothing is left, each node once.
+    // Repeating this runs through all nodes, each once.
     let mut ended: Vec<String> = Vec::new();
     loop {
         let next: Vec<String> = graph.ready_nodes(&ended).iter().map(|node| node.name.clone()).collect();
@@ -103,7 +103,7 @@ fn the_steps_of_a_function_are_in_order_with_what_they_need() {
     );
     assert!(sent.when[0].starts_with("`sent` takes `"), "{sent:#?}");
     assert_eq!(dry.scopes().into_iter().collect::<Vec<_>>(), ["library"]);
-    // Each stands below all that it reads and waits for.
+    // Each step comes after the steps that it reads or waits for.
     for (at, step) in dry.steps.iter().enumerate() {
         for before in step.reads.iter().map(|read| &read.node).chain(&step.after) {
             let stands = dry.steps.iter().position(|other| other.name == *before);
@@ -147,7 +147,7 @@ async fn a_graph_is_traced_with_its_conditions_and_schemas() {
     assert!(out.reads.iter().all(|read| read.optional), "{out:#?}");
     assert_eq!(dry.output["prefixItems"].as_array().unwrap().len(), 2);
     assert_eq!(dry.scopes().into_iter().collect::<Vec<_>>(), ["numbers"]);
-    // What is not a workflow may be an agent, and else nothing.
+    // The name may also belong to an agent.
     assert_eq!(runtime.dry_run("dry-agent").await.unwrap().what, "agent");
     let unknown = runtime.dry_run("dri").await.unwrap_err().to_string();
     assert_eq!(unknown, "this program has no workflow `dri`; did you mean `dry`?");
@@ -194,7 +194,7 @@ async fn an_agent_is_drawn_with_its_team() {
     assert_eq!(dry.step("helper").unwrap().calls[0].what, "agent");
     assert_eq!(dry.limits["max_steps"], 20);
     assert_eq!(called.load(Ordering::SeqCst), 0);
-    // An `#[agent]` has the model of its runtime.
+    // An `#[agent]` uses the model of its runtime.
     let runtime = Runtime::builder().model("anthropic/claude-sonnet-4-5").build();
     let outline = runtime.agent_outline("dry_judge").unwrap();
     assert_eq!((&*outline.model, &*outline.tools[0].name), ("anthropic/claude-sonnet-4-5", "dry_look_up"));
@@ -207,7 +207,7 @@ fn dry_say(text: String) -> String {
     text
 }
 
-/// The issues of a pipeline, each with its node.
+/// Returns the issues of a pipeline, as pairs of node and problem.
 async fn issues(pipeline: &agentflow::pipeline::Pipeline) -> Vec<(String, String)> {
     let runtime = test_runtime().pipeline("keys", pipeline).build();
     let dry = runtime.dry_run("keys").await.unwrap();
@@ -249,7 +249,8 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
         let found = issues(&pipeline).await;
         assert!(found.is_empty(), "{what}: {found:?}");
     }
-    // A run is refused before it begins if it fails in any case. The tool `dry_say` may set further keys.
+    // A run is refused if it would fail in every case. The tool `dry_say` could set more keys, so a
+    // part that calls it first is accepted.
     for (what, pipeline, is_refused) in [
         ("no part saves it", reads(), true),
         ("it is saved later", reads() >> saves(), true),
@@ -272,7 +273,7 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
             (started, _) => panic!("{what}: {:?}", started.map(drop)),
         }
     }
-    // A run may begin with the key.
+    // A run may be started with the key in its state.
     let summary = StateKey::<String>::session("summary");
     let runtime = test_runtime().pipeline("keys", reads()).tools(agentflow::tools![dry_say]).build();
     let started = runtime.start_named("keys", json!({"input": "b"})).state(&summary, &"short".to_owned()).await;

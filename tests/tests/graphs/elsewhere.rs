@@ -1,4 +1,5 @@
-//! Nodes of graphs that are executed elsewhere: in another runtime, behind bytes, which was given the same graph.
+//! Tests graph nodes on a worker: another runtime that has the same graph and exchanges bytes with
+//! this one.
 
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
@@ -60,7 +61,7 @@ async fn nodes_that_are_data_do_the_same_elsewhere() {
         Runtime::builder().agent(&judge).tools([fails(), tells()]).graph(graph())
     };
     let here = run(&known(model()).store(MemoryStore::new()).build()).await;
-    // The model of the side that has the run is never called.
+    // The runtime that owns the run must not call its model.
     let (unused, used) = (ScriptedModel::new([]), model());
     let worker = Elsewhere::on_thread(known(used.clone()).build());
     let there = run(&known(unused).executor(worker).store(MemoryStore::new()).build()).await;

@@ -1,5 +1,5 @@
-//! A tool's policy is the same whoever calls it: an agent, a step of a workflow, a node of a graph, a program by name, the
-//! command line. So are the events of the call, apart from their path.
+//! Tests that a tool's policy applies equally to all callers: agents, workflow steps, graph nodes,
+//! calls by name and the command line. The recorded events are equal too, except for their paths.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,8 @@ use crate::called_tools::*;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// For each tool a workflow whose node is the call, and one in which a function of a step makes it.
+/// Defines two workflows for each tool: in the first the call is a node, in the second a helper
+/// function of a step makes the call.
 macro_rules! workflows {
     ($($tool:ident $node:ident $within:ident $helper:ident)*) => {
         $(
@@ -72,10 +73,10 @@ workflows! {
     calls_twice node_twice within_twice helper_twice
 }
 
-/// How a call ended: a status as events have it, and what whoever called has read.
+/// The status as recorded in events, and the text that the caller gets.
 type Outcome = (String, String);
 
-/// What all callers get, and how often the body is reached.
+/// Returns the expected outcome for all callers, and the expected number of calls of the body.
 fn expected(tool: &str) -> (Outcome, u32) {
     let (status, sentence, calls) = match tool {
         "calls_well" => ("success", "\"well\"", 1),
@@ -109,7 +110,7 @@ fn of_run<T: serde::Serialize>(name: &str, result: Result<T, Error>) -> Outcome 
     }
 }
 
-/// What is recorded of a tool's call, apart from what names the call.
+/// Returns the recorded events of the tool call without the ids and arguments.
 fn records(events: &[Event]) -> Vec<Value> {
     let of_tool = |event: &&Event| {
         matches!(
@@ -129,14 +130,14 @@ fn records(events: &[Event]) -> Vec<Value> {
                 part.remove("arguments");
             }
         }
-        // A step has the function's own error beside the sentence.
+        // A step also records the function's own error.
         kind["payload"].as_object_mut().unwrap().remove("error");
         kind
     };
     events.iter().filter(of_tool).map(bare).collect()
 }
 
-/// The same without the time that a call took, of a clock that nobody holds.
+/// Removes durations, which depend on the real clock of another process.
 fn without_times(mut records: Vec<Value>) -> Vec<Value> {
     for record in &mut records {
         record["payload"].as_object_mut().unwrap().remove("duration_ms");
@@ -144,7 +145,7 @@ fn without_times(mut records: Vec<Value>) -> Vec<Value> {
     records
 }
 
-/// A sink of a runtime.
+/// An event sink that collects the events of a runtime.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<Event>>>);
 
@@ -155,13 +156,14 @@ impl EventSink for Heard {
 }
 
 impl Heard {
-    /// What was heard since it was asked last.
+    /// Removes and returns the collected events.
     pub(crate) fn events(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-/// The command line calls a tool: how that ended, how often the body was reached, and the events.
+/// Calls the tool through the command line. Returns the outcome, the number of calls of the body
+/// and the events.
 fn by_command_line(tool: &str) -> (Outcome, u32, Vec<Event>) {
     let folder = tempfile::tempdir().unwrap();
     let noted = folder.path().join("calls");
@@ -184,7 +186,8 @@ fn by_command_line(tool: &str) -> (Outcome, u32, Vec<Event>) {
     ((status, text), u32::try_from(calls).unwrap(), events)
 }
 
-/// The events of a node that is the call are those of the call, and name the tool.
+/// Checks that a node that consists of a tool call records only node events, and that they contain
+/// the tool's name.
 fn is_named_once(events: &[Event], tool: &str) {
     let named: Vec<Option<&str>> = events
         .iter()
@@ -233,7 +236,8 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
         let of_step = handle.recorded();
         check_events(&of_step).unwrap();
         let ended = match of_run("out", result) {
-            // In a function a panic unwinds further; the record has the sentence.
+            // Within a function the panic unwinds through the step. The record of the call has the
+            // sentence.
             (status, text) if status == "panicked" => {
                 assert_eq!(text, "the step panicked: not today");
                 outcome.clone()
@@ -255,7 +259,7 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
         is_named_once(&handle.recorded(), &name);
         check("graph", of_run("out", result.map(|output| output.decode::<Value>().unwrap())));
 
-        // Outside of any run the runtime's sinks hear what a run records.
+        // Outside of a run, the sinks of the runtime get the same events that a run records.
         let by_name = test_runtime().sink(heard.clone()).build();
         let heard = |who: &str| {
             let events = heard.events();
@@ -280,7 +284,7 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
     }
 }
 
-/// How many calls of `calls_alone` run now, the most there were, and how many there have been.
+/// Counters for `calls_alone`: calls in progress, their maximum, and all calls.
 static ALONE: [AtomicU32; 3] = [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)];
 
 #[tool(effects = "read", concurrency = 2, timeout = "5s")]
@@ -288,7 +292,8 @@ async fn calls_alone(who: String) -> String {
     let now = ALONE[0].fetch_add(1, Ordering::SeqCst) + 1;
     ALONE[1].fetch_max(now, Ordering::SeqCst);
     ALONE[2].fetch_add(1, Ordering::SeqCst);
-    // Three of them take longer than one may: the wait for a turn is not counted.
+    // Three calls in sequence take longer than the timeout of one call. Waiting for a free slot
+    // does not count.
     tokio::time::sleep(Duration::from_secs(3)).await;
     ALONE[0].fetch_sub(1, Ordering::SeqCst);
     who
@@ -334,7 +339,7 @@ async fn only_so_many_calls_of_a_tool_run_at_once_in_a_runtime_whoever_calls() {
     assert_eq!((now, most, all), (0, 2, 11));
 }
 
-/// A tool that only the runtime knows, and its policy.
+/// Calls a dynamic tool by name: its policy applies, with the scopes passed to `invoke`.
 #[tokio::test]
 async fn a_runtime_calls_what_it_was_given_with_the_grants_it_is_given() {
     let tool = FnTool::dynamic(
@@ -362,7 +367,7 @@ async fn a_runtime_calls_what_it_was_given_with_the_grants_it_is_given() {
     assert_eq!(unknown.output, "there is no tool `desk.opn`; did you mean `desk.open`?");
 }
 
-/// A graph that calls a tool made at run time in every form.
+/// Returns graphs that call a dynamic tool, one for each kind of call.
 fn forms(tool: &str) -> Vec<(&'static str, Graph)> {
     let call = json!({"kind": "tool", "name": tool, "with": {"object": {"who": {"from": "who"}}}});
     let of_item = json!({"kind": "tool", "name": tool, "with": {"object": {"who": {"item": ""}}}});

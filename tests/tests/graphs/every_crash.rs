@@ -1,4 +1,4 @@
-//! A crash at each write of a run, for workflows that are data.
+//! Runs workflows that are data, with a crash at each write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use tokio::time::timeout;
 
 use crate::store::{Cut, MortalStore};
 
-/// How long a resumed run may take.
+/// Maximum time for a resumed run, in the test's clock.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Runs the workflow of a name until its process ends, resumes it in another one, and shows `check` its output, its state and
-/// its journal, with the place of the crash. Gives the number of crashes.
+/// Runs the workflow and ends its process at each write in turn. Resumes the run in another process
+/// and passes its output, state and journal to `check`, with the position of the crash. Returns the
+/// number of crashes.
 pub(super) async fn every_crash(
     build: impl Fn(MortalStore) -> Runtime,
     name: &str,
@@ -44,7 +45,7 @@ pub(super) async fn every_crash(
                 Some(ended) => (ended, true),
                 None if kept.record(&id).await.unwrap().is_none() => continue,
                 None => match second.resume(&id).await {
-                    // It is over at once when it waits for somebody.
+                    // The timeout fails the test if the run waits for a person.
                     Ok(handle) => (timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(), false),
                     Err(_) => (second.output(&id).await.unwrap(), false),
                 },

@@ -1,4 +1,5 @@
-//! What conditions say of outputs is known behind them; which arms a router can take follows from its conditions.
+//! Tests facts that conditions establish about outputs: the nodes behind a condition can rely on
+//! it, and a router's conditions decide which of its arms can be taken together.
 
 use agentflow::error::FailureKind;
 use agentflow::prelude::*;
@@ -92,7 +93,7 @@ fn problem(nodes: &Value) -> String {
     test_runtime().graph(graph).build().workflow_graph("known").map(drop).unwrap_err().to_string()
 }
 
-/// A customer is found and greeted behind a condition.
+/// Returns a graph that looks up a customer and greets the customer behind the condition `when`.
 fn greeted(when: &Value) -> Value {
     json!([
         input("n", json!({"type": "string"})),
@@ -153,7 +154,7 @@ async fn what_is_known_stays_known_further_down() {
     ]);
     assert_eq!(run(&nodes, json!({"n": "ada"})).await.as_deref(), Ok(r#"["hello ada",null]"#));
     assert_eq!(run(&nodes, json!({"n": "bob"})).await.as_deref(), Ok("[null,null]"));
-    // Where any of several edges suffices, only what all of them say is known.
+    // With `begins: any` only facts that hold for every edge are known.
     let mut either = nodes;
     either[4]["edges"] = json!([{"from": "way", "arm": "ada"}, {"from": "way", "arm": "none"}]);
     either[4]["begins"] = json!("any");
@@ -232,7 +233,8 @@ fn parts_of_the_answer_of_a_person_are_looked_for() {
     );
 }
 
-/// A router of a set of arms, with a node for each, and an output that begins with any of the named ones.
+/// Returns a router with `all`, one node per arm, and an output that starts after any of the nodes
+/// in `output`.
 fn set(arms: &[(&str, Value)], output: &[&str]) -> Value {
     let routes: Vec<Value> = arms.iter().map(|(arm, when)| json!({"arm": arm, "when": when})).collect();
     let mut nodes = vec![
@@ -260,7 +262,7 @@ async fn of_a_condition_and_its_contrary_exactly_one_arm_is_taken() {
     assert_eq!(run(&nodes, given(true, true)).await.as_deref(), Ok(r#"["large",null,"urgent"]"#));
     assert_eq!(run(&nodes, given(false, false)).await.as_deref(), Ok(r#"[null,"small",null]"#));
 
-    // All combinations of two conditions.
+    // The four arms cover all combinations of two conditions.
     let both = [
         ("a", json!({"all": [x, y]})),
         ("b", json!({"all": [x, not(&y)]})),
@@ -272,7 +274,7 @@ async fn of_a_condition_and_its_contrary_exactly_one_arm_is_taken() {
     let wrong = problem(&set(&both, &["a", "b", "c"]));
     assert!(wrong.contains("when `r` takes `d`, the workflow has no output"), "{wrong}");
 
-    // A value is not equal to two others, but it may be equal to neither.
+    // A value that equals `a` does not equal `b`, but it may equal neither.
     let kind = |is: &str| json!({"equals": [{"from": "kind"}, {"value": is}]});
     let kinds = [("a", kind("a")), ("b", json!({"any": [kind("b"), not(&kind("a"))]}))];
     assert_eq!(run(&set(&kinds, &["a", "b"]), given(true, true)).await.as_deref(), Ok(r#"["a",null]"#));
@@ -316,7 +318,7 @@ fn an_arm_whose_condition_cannot_hold_is_named() {
             "{wrong}"
         );
     }
-    // An arm for everything else is no mistake.
+    // An arm without a condition is accepted, even if the other arms already cover all cases.
     let rest = json!([{"arm": "a", "when": x}, {"arm": "c", "when": {"not": x}}, {"arm": "b"}]);
     let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes(rest)});
     let graph: Graph = serde_json::from_value(graph).unwrap();
@@ -337,7 +339,7 @@ async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds()
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph.clone()).build();
     assert!(serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000);
-    // Nor a value.
+    // The value itself is limited too.
     let run = runtime.start_named("known", json!({"n": 1})).await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");

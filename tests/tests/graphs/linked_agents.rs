@@ -1,4 +1,5 @@
-//! An `#[agent]` function is called by its name with arguments as JSON: by a graph, and by another agent as a tool.
+//! Tests calls of `#[agent]` functions by name with JSON arguments: by a graph, and by another
+//! agent as a tool.
 
 use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
@@ -24,7 +25,7 @@ struct Verdict {
 #[agent]
 async fn graphs_judge(claim: Claim, how: Option<String>) -> Result<Verdict>;
 
-/// It is shown to a model and cannot be read.
+/// A type that can be serialized into a prompt but not deserialized from arguments.
 #[derive(serde::Serialize)]
 struct Opaque {
     text: String,

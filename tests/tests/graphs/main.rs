@@ -1,4 +1,4 @@
-//! Workflows that are data: graphs whose nodes refer to tools, agents and workflows by their names.
+//! Tests of workflows as data: graphs whose nodes refer to tools, agents and workflows by name.
 
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 

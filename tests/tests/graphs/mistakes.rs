@@ -1,4 +1,5 @@
-//! Mistakes that people make in graphs, and what each is answered with: the node, the word in it, the remedy.
+//! Tests the reports of common mistakes in graphs: each names the node, the wrong word and a
+//! remedy.
 
 use agentflow::prelude::*;
 use agentflow::workflow::Graph;
@@ -48,7 +49,7 @@ fn call(kind: &str, name: &str, with: Value) -> Value {
     json!({"call": {"kind": kind, "name": name, "with": with}})
 }
 
-/// A graph without a mistake.
+/// Returns a graph without mistakes.
 fn right() -> Value {
     let find = call("tool", "orders_find", json!({"object": {"id": {"from": "id"}}}));
     let judge = call("agent", "orders_judge", json!({"object": {"text": {"from": "found", "at": "/id"}}}));
@@ -77,7 +78,7 @@ fn node<'g>(graph: &'g mut Value, name: &str) -> &'g mut Value {
     graph["nodes"].as_array_mut().unwrap().iter_mut().find(|node| node["name"] == name).unwrap()
 }
 
-/// What is said of a graph: when it is read as JSON, or when its names are looked up.
+/// Returns the problems of a graph, found when its JSON is read or when its names are looked up.
 fn said(graph: Value) -> String {
     match serde_json::from_value::<Graph>(graph) {
         Err(error) => format!("read: {error}"),
@@ -366,7 +367,7 @@ fn each_mistake_is_named_where_it_stands() {
         change(&mut graph);
         let said = said(graph);
         assert!(said.contains(says), "{name}: {said}\n{says}");
-        // Of JSON that is not read, the place is named.
+        // Errors of the JSON reader start with the path of the value.
         assert!(!said.starts_with("read: ") || said.starts_with("read: `"), "{name}: {said}");
     }
 }

@@ -1,4 +1,5 @@
-//! The name of a tool in sentences: a person reads the one that the program knows it by, a model the one that it calls.
+//! Tests tool names in messages: people read the name in the program, models read the name that
+//! they call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +67,7 @@ async fn a_person_reads_the_name_in_the_catalogue_and_a_model_the_one_that_it_ca
         let runtime = build().build();
         let by_program = runtime.invoke(&call(name), &[]).await.unwrap().output;
         assert!(by_program.starts_with(&known), "{by_program}");
-        // By the name that was written.
+        // The message uses the name in the call.
         let by_wire_name = runtime.invoke(&call(&wire), &[]).await.unwrap().output;
         assert!(by_wire_name.starts_with(&format!("`{wire}`{says}")), "{by_wire_name}");
 

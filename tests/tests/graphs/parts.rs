@@ -1,4 +1,5 @@
-//! A part of an output that is not there is found when the graph is read, as far as a schema says what is there.
+//! Tests that reading a missing part of an output is an error when the graph is built, if a schema
+//! describes the output.
 
 use agentflow::prelude::*;
 use agentflow::tool::{FnTool, ToolDefinition};

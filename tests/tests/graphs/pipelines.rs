@@ -1,5 +1,5 @@
-//! Workflows that are put together with operators: what each operator does, that a pipeline is the graph that one would write, a
-//! crash at each write, and what is wrong with a pipeline.
+//! Tests pipelines: the effect of each operator, equality with handwritten graphs, a crash at each
+//! write, and mistakes.
 
 use std::time::Duration;
 
@@ -180,7 +180,6 @@ async fn each_operator() {
     }
 }
 
-/// A pipeline is no other thing than the graph that one would write for it.
 #[test]
 fn a_pipeline_is_the_graph_that_one_would_write() {
     let call = |tool: &str, given: &str| {
@@ -193,16 +192,16 @@ fn a_pipeline_is_the_graph_that_one_would_write() {
         .with(GraphNode::new("pipelines_twice", call("pipelines_twice", "pipelines_add")));
     let graphs = (add() >> twice()).graphs("made").unwrap();
     assert_eq!(graphs, [written]);
-    // However the parts were put together.
+    // Grouping the parts differently gives the same graph.
     let (a, b, c) = (add(), twice(), add());
     let left = ((&a >> &b) >> &c).graphs("made").unwrap();
     assert_eq!(left, (&a >> (&b >> &c)).graphs("made").unwrap());
     assert_eq!(((&a | &b) | c.clone().named("c")).graphs("made"), (&a | (&b | c.named("c"))).graphs("made"));
-    // One that is used twice is two nodes, and stays what it is.
+    // A part that is used three times becomes three nodes.
     let names: Vec<String> =
         (a.clone() >> &a >> &a).graphs("made").unwrap()[0].nodes.iter().map(|node| node.name.clone()).collect();
     assert_eq!(names, ["input", "pipelines_add", "pipelines_add_2", "pipelines_add_3"]);
-    // It is drawn before a runtime has read it.
+    // The graph can be drawn before a runtime has resolved its names.
     let picture = (a.clone() >> Pipeline::when("input > 3", b.clone()).otherwise(Pipeline::value("few")))
         .graphs("made")
         .unwrap()[0]
@@ -212,7 +211,7 @@ fn a_pipeline_is_the_graph_that_one_would_write() {
     {
         assert!(picture.contains(edge), "{edge}\n{picture}");
     }
-    // As data it is the same.
+    // The graph survives the conversion to JSON and back.
     for graph in ((twice() >> add()) * until("item > 5")).graphs("made").unwrap() {
         let again: Graph = serde_json::from_value(graph.to_json()).unwrap();
         assert_eq!(again, graph);
@@ -234,13 +233,14 @@ async fn what_one_writes_of_agents() {
     let runtime = test_runtime().pipeline("report", &pipeline).pipeline("again", Pipeline::from(&writer)).build();
     let run = runtime.start_named("report", Encoded::new(&json!({"input": "rust"})).unwrap()).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "good");
-    // The agent is known by its name, once.
+    // The pipelines register the same agent under its name once.
     let run = runtime.start_agent("pipelines_writer", RunRequest::new("go")).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "a draft");
     assert!(runtime.catalogue().await.problems().is_empty(), "{:?}", runtime.catalogue().await.problems());
 }
 
-/// They are of the runs of the whole; a part has no run.
+/// Checks that limits apply to runs of the whole pipeline. Limits of a part have no effect, since a
+/// part is not a run.
 #[tokio::test(start_paused = true)]
 async fn limits_bound_the_runs_of_a_pipeline() {
     let writer = Agent::new(ScriptedModel::from_fn(|_| Turn::text("more"))).name("pipelines_limited");
@@ -250,7 +250,8 @@ async fn limits_bound_the_runs_of_a_pipeline() {
     let error = run(&bounded, "go").await.unwrap_err().to_string();
     assert!(error.contains("2 model calls"), "{error}");
     assert_eq!(run(&rounds, "go").await.unwrap(), json!("more"));
-    // The same plan, and nothing else as a part.
+    // Limits do not change the plan's hash. A part with limits gives the same graphs as one
+    // without.
     let (with, without) = (bounded.graphs("made").unwrap(), rounds.graphs("made").unwrap());
     let [.., last] = without.as_slice() else { panic!("there is a workflow") };
     assert_eq!(with.last(), Some(&last.clone().limits(limits)));
@@ -286,7 +287,7 @@ async fn a_gate_waits_for_a_person_and_passes_its_value() {
     }
 }
 
-/// What a node of a graph asks before it begins, whatever it does.
+/// Checks that every kind of node asks the question of its policy before it starts.
 #[tokio::test(start_paused = true)]
 async fn every_node_that_has_a_question_asks_it() {
     let asks = NodePolicy::default().approve("May it?");
@@ -386,7 +387,8 @@ fn pipelines_lets(next: NextNode) -> NodeDecision {
 async fn a_decider_is_asked_before_each_call() {
     let note = || Pipeline::tool("pipelines_note").with(json!({"n": "{input}"}));
     let guided = Decider::tool("pipelines_guide");
-    // 1 + 10 + 1; the rounds are calls of a workflow of their own, in which it is asked, too.
+    // 1 + 10 + 1 = 12. The rounds run in an inner workflow, and the decider decides about their
+    // calls too.
     let pipeline = add().tap(note()) >> ((twice() >> add()) * 2);
     let all = pipeline.clone().decider(guided.clone());
     let (log, without) = (EffectLog::new(), EffectLog::new());
@@ -402,7 +404,8 @@ async fn a_decider_is_asked_before_each_call() {
     let plain = test_runtime().pipeline("made", &pipeline).resource(without.clone()).build();
     let output = plain.start_named("made", json!({"input": 1})).await.unwrap().result().await.unwrap();
     assert_eq!((output.as_str(), without.counts().len()), ("11", 1), "{:?}", without.counts());
-    // A part has its own, and the rest has that of the whole or none.
+    // A part can have its own decider. The other parts have the decider of the whole pipeline, or
+    // none.
     for (part, output) in [
         (add() >> add().decider(guided.clone()), json!(13)),
         (add() >> (twice() >> add()).decider(guided.clone()), json!(15)),
@@ -440,7 +443,7 @@ async fn mistakes_are_named_all_at_once() {
     let found = runtime.start_named("made", Encoded::new(&json!({"input": 1})).unwrap()).await.map(drop).unwrap_err();
     assert!(found.to_string().contains("give it at least 1"), "{found}");
     assert!(runtime.catalogue().await.problems().iter().any(|problem| problem.to_string().contains("two words")));
-    // What only names decide.
+    // Mistakes that only the lookup of names and types can find.
     for (pipeline, says) in [
         (Pipeline::tool("pipelines_ad"), "did you mean `pipelines_add`?"),
         (Pipeline::tool("pipelines_add"), "pipelines_add"),
@@ -456,12 +459,12 @@ async fn mistakes_are_named_all_at_once() {
         let error = run(&pipeline, "text").await.unwrap_err().to_string();
         assert!(error.contains(says), "{pipeline:?}\n{error}");
     }
-    // Where no condition holds.
+    // No condition holds and there is no `otherwise`.
     let error = run(&Pipeline::from(Pipeline::when("input > 3", add())), 1).await.unwrap_err().to_string();
     assert!(error.contains("choice"), "{error}");
 }
 
-/// Pipelines that hold each other's parts, of every kind, are graphs that can be read.
+/// Nests pipelines of every kind in each other.
 #[test]
 fn random_pipelines_are_graphs_that_can_be_read() {
     use proptest::prelude::*;
@@ -500,7 +503,7 @@ fn random_pipelines_are_graphs_that_can_be_read() {
         }
         let names: std::collections::BTreeSet<_> = graphs.iter().map(|graph| &graph.name).collect();
         prop_assert_eq!(names.len(), graphs.len());
-        // What is left to say is about names and types.
+        // The remaining problems are about names and types.
         let runtime = graphs.into_iter().fold(test_runtime(), |runtime, graph| runtime.graph(graph)).build();
         let error = runtime.workflow_graph("made").map(drop).err().map(|error| error.to_string()).unwrap_or_default();
         let known = ["no agent `somebody`", "is expected, and", "which are never equal", "both save", "each of them saves", "is a tap, and", "does not fit"];
@@ -525,7 +528,7 @@ async fn a_map_over_a_value_that_is_not_a_list_fails() {
             assert!(error.contains("a list of items is expected") && error.contains(what), "{input}: {error}");
         }
     }
-    // The same holds for a graph.
+    // The same for a handwritten graph.
     let call = json!({"kind": "tool", "name": "pipelines_add", "with": {"object": {"n": {"item": ""}}}});
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "mapped", "output": "out", "concurrency": 1,

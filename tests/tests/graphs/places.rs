@@ -1,5 +1,5 @@
-//! An agent without a runtime uses the runtime of its step in every place: the providers of models, resources, secrets and
-//! middleware.
+//! Tests that an agent without a runtime uses the runtime of the step that calls it: its model
+//! providers, resources, secrets and middleware.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,8 @@ impl Middleware for Seen {
     }
 }
 
-/// A runtime whose provider records how its models are made.
+/// A test environment. Records whether models can read the secret, and counts the tool calls that
+/// the middleware sees.
 #[derive(Clone, Default)]
 struct Lab {
     secrets: Arc<Mutex<Vec<bool>>>,

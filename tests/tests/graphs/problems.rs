@@ -1,4 +1,4 @@
-//! What is wrong with a graph is said in one go, by the names in it.
+//! Tests that all problems of a graph are reported together, with the names of their nodes.
 
 use agentflow::prelude::*;
 use agentflow::tool::Effects;
@@ -165,7 +165,7 @@ fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
         assert!(found.iter().any(|line| line.ends_with(says)), "{says}\n{found:#?}");
     }
     let others: Vec<&String> = found.iter().filter(|line| !expected.iter().any(|says| line.ends_with(says))).collect();
-    // Two arguments are missing, and it has none of the names that are given.
+    // Two arguments are missing, and both given names are unknown.
     let of_whole = "the node `whole`: an argument of the tool `graphs_repeat`, ";
     assert!(others.iter().all(|line| line.contains(of_whole)), "{others:#?}");
     assert_eq!(others.len(), 4, "{others:#?}");
@@ -229,7 +229,8 @@ fn a_router_has_one_arm_for_what_no_other_takes() {
     assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
 }
 
-/// Of edges one of which is enough, none is waited for: both nodes save the key, in whichever order they end.
+/// Checks that a node with `begins: any` waits for none of its edges. It may run at the same time
+/// as their sources, so both must not save the same key.
 #[test]
 fn a_node_that_begins_with_any_edge_waits_for_none_of_them() {
     let value = |name: &str, more: Value| {
@@ -249,7 +250,7 @@ fn a_node_that_begins_with_any_edge_waits_for_none_of_them() {
     let says = "`a` and `page` may run at the same time, and each of them saves `k` in the state";
     assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
     let build = |nodes: Value| test_runtime().graph(serde_json::from_value::<Graph>(whole(nodes)).unwrap()).build();
-    // What stands before each of them is over, whichever is taken.
+    // Nodes that precede every edge have finished, regardless of the edge that is taken.
     let behind = json!({"edges": [{"from": "first"}]});
     let first = value("first", saves(json!({})));
     let nodes = json!([first, value("a", behind.clone()), value("b", behind), value("page", any)]);

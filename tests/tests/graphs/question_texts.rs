@@ -1,4 +1,5 @@
-//! Questions of graphs, pipelines and documents: their placeholders are filled and checked, and pictures show them.
+//! Tests questions of graphs, pipelines and documents: their placeholders are filled and checked,
+//! and drawings show the questions.
 
 use agentflow::Approval;
 use agentflow::document::{Document, DocumentForm};
@@ -22,7 +23,7 @@ async fn question_texts_send(amount: i64) -> i64 {
 
 const TRANSFER: &str = "name: transfer\ntopology:\n  sequence:\n    - gate: \"Transfer {input.amount} to {input.payee}?\"\n    - value: sent\n";
 
-/// What a node of the workflow asks, and the output once a person has agreed.
+/// Approves the question of the node. Returns the question and the output of the workflow.
 async fn asked(builder: RuntimeBuilder, name: &str, node: &str, input: Value) -> (String, Value) {
     let runtime = builder.store(MemoryStore::new()).build();
     let handle = runtime.start_named(name, Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
@@ -39,17 +40,17 @@ async fn a_question_is_filled_with_what_its_part_is_given() {
     let asks =
         asked(test_runtime().document(document.clone()), "transfer", "gate", json!({"amount": 5, "payee": "lee"}));
     assert_eq!(asks.await, ("Transfer 5 to lee?".to_owned(), json!("sent")));
-    // Behind another part it is the output of that, and braces are written twice.
+    // After another part, `input` is the output of that part. Double braces give a single brace.
     let gate = Pipeline::value(json!({"n": "{input}", "list": [1]}))
         >> Pipeline::gate("{{Is}} {input.n} of {input.list} fine?");
     let asks = asked(test_runtime().pipeline("made", &gate), "made", "gate", json!(7)).await;
     assert_eq!(asks, ("{Is} 7 of [1] fine?".to_owned(), json!({"n": 7, "list": [1]})));
-    // The question of a policy, over the state too.
+    // The question of a policy may also read the state.
     let saved = Pipeline::value("ada").save("who")
         >> Pipeline::value("x").policy(NodePolicy::default().approve("{state.who}: {input}?"));
     let asks = asked(test_runtime().pipeline("made", &saved), "made", "value_2", json!(7)).await;
     assert_eq!(asks, ("ada: ada?".to_owned(), json!("x")));
-    // It is read again as it was written.
+    // An export contains the question as it was written.
     let tree = DocumentForm::Tree.export_with(document.graph(), document.inner()).unwrap();
     assert_eq!(tree["topology"]["sequence"][0]["gate"], "Transfer {input.amount} to {input.payee}?");
     let graphs = gate.graphs("made").unwrap();
@@ -70,13 +71,13 @@ async fn questions_of_graphs_are_filled() {
     let ask = GraphBody::Ask(Question::new("Is {who} right?"));
     let of_node = asked(test_runtime().graph(graph(ask, NodePolicy::default())), "asks", "asked", json!("lee")).await;
     assert_eq!(of_node.0, "Is lee right?");
-    // Of a call that asks by itself.
+    // The call of a tool that needs approval anyway.
     let send =
         GraphBody::Call(Reference::tool("question_texts_send", Mapping::object([("amount", Mapping::from("input"))])));
     let policy = NodePolicy::default().approve("Send {who} dollars?");
     let of_call = asked(test_runtime().graph(graph(send, policy)), "asks", "asked", json!(5)).await;
     assert_eq!(of_call, ("Send 5 dollars?".to_owned(), json!(5)));
-    // It is waited for what a question reads and nothing else does.
+    // The node waits for outputs that only its question reads.
     let value = GraphBody::Value(Mapping::Value(json!(1)));
     let policy = NodePolicy::default().approve("Is {nodes.who.name?} {missing?} right?");
     let of_value = asked(test_runtime().graph(graph(value, policy)), "asks", "asked", json!({"name": "lee"})).await;
@@ -105,7 +106,8 @@ fn mistakes_in_questions_are_found() {
     assert!(Document::read("w.yaml", policy).is_err());
 }
 
-/// A question waits for no store: a key that outlives runs is read by a part before it.
+/// Checks that a question cannot read a key with the scope `user` or `app`, since such keys are in
+/// the store. An earlier part must read the key.
 #[tokio::test(start_paused = true)]
 async fn a_key_of_the_store_is_read_before_the_question() {
     for (key, line) in [("user:nick", "4:19"), ("app:firm", "4:19")] {
@@ -119,7 +121,7 @@ async fn a_key_of_the_store_is_read_before_the_question() {
     let policy = "name: w\ntopology: {value: 1, policy: {approve: 'may {user:nick} go on?'}}\n";
     let found = problems(policy);
     assert!(found.len() == 1 && found[0].starts_with("2:46: the question of `value`"), "{found:?}");
-    // As the sentence says.
+    // The fix that the message suggests works.
     let text = "name: w\ntopology:\n  sequence:\n    - {value: Ada, save: 'user:nick'}\n    - {value: '{user:nick}', as: who}\n    \
                 - gate: \"May {nodes.who} go on?\"\n    - value: yes\n";
     let runtime = test_runtime().document(read(text)).store(MemoryStore::new()).build();
@@ -129,7 +131,6 @@ async fn a_key_of_the_store_is_read_before_the_question() {
     assert_eq!(question.message, "May Ada go on?");
 }
 
-/// Whether a node is shown as a question to a person.
 #[test]
 fn pictures_show_that_a_person_is_asked() {
     let graph = read(TRANSFER).graph().clone();
@@ -142,14 +143,15 @@ fn pictures_show_that_a_person_is_asked() {
     for asks in ["{{\"begin<br/>asks: may `it` begin?\"}}", "{{\"a<br/>asks: may `a` begin?\"}}"] {
         assert!(mermaid.contains(asks), "{asks}\n{mermaid}");
     }
-    // A tool that needs an approval by itself.
+    // A tool that needs approval by its own policy.
     let call = Pipeline::tool("question_texts_send").with(json!({"amount": "{input}"}));
     let runtime = test_runtime().pipeline("made", call).build();
     let mermaid = runtime.workflow_graph("made").unwrap().to_mermaid();
     assert!(mermaid.contains("{{\"question_texts_send (tool)<br/>asks: call `question_texts_send`?\"}}"), "{mermaid}");
 }
 
-/// Pictures of documents have the nodes and the keys that their authors wrote.
+/// Checks that drawings contain only nodes and keys that the author wrote, not nodes that the
+/// compiler adds.
 #[test]
 fn pictures_show_no_nodes_that_nobody_wrote() {
     let text = "workflow_id: it
@@ -168,12 +170,12 @@ edges:
     for line in expected {
         assert!(lines.contains(&line), "{line}\n{mermaid}");
     }
-    // With a question the first node is the author's.
+    // With an approval before the workflow, the first node comes from the document.
     let asks = text.replace("nodes:", "permissions: {require_approval: true}\nnodes:");
     assert!(read(&asks).graph().to_mermaid().contains("begin"));
 }
 
-/// A person who agrees to a call sees its arguments, also where they are made of the state and no output is read.
+/// Checks that a question about a call shows the arguments, even if they come only from the state.
 #[tokio::test(start_paused = true)]
 async fn a_question_about_a_call_shows_arguments_of_the_state() {
     let dependency = "[{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: far, tool_name: echo}}]";

@@ -1,4 +1,5 @@
-//! Types that contain themselves: their schemas as parts of others, between the nodes of a graph, as inputs and as answers.
+//! Tests recursive types: their schemas within other schemas, between nodes, as inputs and as
+//! answers.
 
 use agentflow::prelude::*;
 use agentflow::value::Encoded;

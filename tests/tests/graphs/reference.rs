@@ -1,9 +1,9 @@
-//! Random graphs, and random workflows of the typed builder, have the result of a naive interpreter, which looks at one node
-//! after another, whatever begins first and wherever the process ends.
+//! Compares random graphs and random typed workflows with a naive interpreter. The interpreter
+//! looks at one node after another. The results must be equal for every order of execution and
+//! every crash.
 //!
-//! Half of them have a decider: `reference_decider.rs`.
-//!
-//! `AGENTFLOW_GRAPHS` says how many graphs there are, `AGENTFLOW_SEED` where chance begins.
+//! Half of the plans have a decider (`reference_decider.rs`). `AGENTFLOW_GRAPHS` sets the number of
+//! graphs, `AGENTFLOW_SEED` the first seed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use serde_json::{Value, json};
 use crate::reference_decider::{Said, check_decisions, decider, is_refused, says};
 use crate::store::{Cut, MortalStore};
 
-/// What a node of a random graph does.
+/// The work of a node in a random graph.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// It calls a tool that gives this; `None` fails.
+    /// Calls a tool that returns this value, or fails for `None`.
     Call(Option<bool>),
-    /// It takes arms by the outputs of calls, where one is this; the last may have no condition.
+    /// Takes the arms whose call returned the given value. The last arm may have no condition.
     Route { arms: Vec<Option<(usize, bool)>>, all: bool },
-    /// It is the list of the outputs of nodes, where they are there.
+    /// Collects the outputs of these nodes, with `null` for missing ones.
     List(Vec<usize>),
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Way {
     Done,
     Failed,
     Arm(usize),
-    /// The output of the node, which is that of a call, is this.
+    /// The source is a call and its output equals this value.
     Is(bool),
 }
 
@@ -50,39 +50,40 @@ pub(super) struct Planned {
     pub(super) work: Work,
     pub(super) edges: Vec<(usize, Way)>,
     begins: Begins,
-    /// The nodes whose outputs it needs.
+    /// Nodes whose outputs the node requires.
     pub(super) needs: Vec<usize>,
     pub(super) millis: u64,
-    /// The workflow ends with its output.
+    /// `true` if the workflow ends with the output of this node.
     ends: bool,
-    /// It saves its output under a key, of which there are few.
+    /// The state key under which the node saves its output. Few keys make collisions likely.
     saves: Option<usize>,
-    /// What the decider says about it, of a call where there is one.
+    /// The decision about this call, if the plan has a decider.
     pub(super) said: Option<Said>,
 }
 
-/// How many keys of the state there are.
+/// Number of state keys.
 const KEYS: usize = 2;
 
-/// Who makes the plan: what a router has chosen is an output that a graph reads and the typed builder does not.
+/// The kind of plan. A graph can read a router's choice as an output; a typed workflow cannot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Made {
     Graph,
     Typed,
 }
 
-/// What becomes of a node.
+/// The expected final state of a node.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Done(Value),
     Failed,
     Skipped,
-    /// The decider skips it: its edges count as if it had ended.
+    /// The decider skipped the node. Its outgoing edges count as if it had succeeded.
     PassedOver,
-    /// The decider failed, or said what is refused.
+    /// The decider failed or returned a decision that is refused.
     Undecided,
 }
 
+/// Returns a random plan. Nodes depend only on earlier ones, and half of the plans have a decider.
 fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
     let mut all: Vec<Planned> = Vec::new();
     let decides = rng.bool();
@@ -93,7 +94,7 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         let work = match rng.u8(..10) {
             0 | 1 if !calls.is_empty() => {
                 let asked = calls[rng.usize(..calls.len())];
-                // Often they ask one call, so that they exclude each other.
+                // Half of the arms look at the same call, so that they exclude each other.
                 let mut arm = || match rng.bool() {
                     true => Some((asked, rng.bool())),
                     false => Some((calls[rng.usize(..calls.len())], rng.bool())),
@@ -120,7 +121,7 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
             edges.push((from, way));
         }
         let count = u32::try_from(edges.len()).unwrap();
-        // What a list has is not known before all that it reads has ended.
+        // A list is unknown until all nodes that it reads have ended, so it must not start early.
         let late = !edges.is_empty() && !matches!(work, Work::List(_));
         let mut begins = match rng.u8(..8) {
             0 | 1 if late => Begins::Any,
@@ -131,7 +132,7 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         let needs = (0..if at == 0 { 0 } else { rng.usize(..2) }).map(|_| read[rng.usize(..read.len())]).collect();
         let saves = made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
         let mut saves = saves.then(|| rng.usize(..KEYS));
-        // Often it is in an arm of its own, and saves what a node in another arm saves.
+        // Often the node is in its own arm and saves the same key as a node in another arm.
         let arm =
             if made == Made::Graph && matches!(work, Work::Call(_)) && rng.bool() { an_arm(rng, &all) } else { None };
         if let Some((router, arm, key)) = arm {
@@ -147,7 +148,8 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
     all
 }
 
-/// An arm of a router that takes one of several, and a key: that of a node in another arm, if there is one.
+/// Picks an arm of a router that takes a single arm, and a key. Prefers a key that a node in
+/// another arm saves.
 fn an_arm(rng: &mut Rng, all: &[Planned]) -> Option<(usize, usize, usize)> {
     let count = |planned: &Planned| match &planned.work {
         Work::Route { arms, all: false } if arms.len() > 1 => Some(arms.len()),
@@ -168,6 +170,8 @@ pub(super) fn name(at: usize) -> String {
     format!("n{at}")
 }
 
+/// Builds the plan as a graph. Its output `all` contains the outputs of all nodes and the saved
+/// keys.
 fn graph(plan: &[Planned]) -> Graph {
     let seen = |node: &usize| Mapping::From { node: name(*node), at: String::new(), or: Some(Value::Null) };
     let mut graph = Graph::new("random", "all");
@@ -222,28 +226,27 @@ fn graph(plan: &[Planned]) -> Graph {
     graph.with(GraphNode::new("all", GraphBody::Value(Mapping::List(all))))
 }
 
-/// A graph by chance.
 pub(super) fn random_graph(seed: u64) -> Graph {
     graph(&choose(&mut Rng::with_seed(seed), Made::Graph))
 }
 
-/// What a typed node needs.
+/// The output that a typed node requires.
 #[derive(Clone, Copy)]
 enum Need {
     Nothing,
     There(Handle<Value>),
-    /// Its edge may be one of those that are not waited for.
+    /// The node may start before this output is known.
     Perhaps(Handle<Value>),
 }
 
-/// What an edge of a typed workflow comes from.
+/// The source of an edge in a typed workflow.
 #[derive(Clone, Copy)]
 enum Source {
     Node(Handle<Value>),
     Router(Router),
 }
 
-/// The same as a typed workflow.
+/// Builds the plan as a typed workflow.
 fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
     Workflow::<(), Value>::build("random", [], |b, ()| {
         b.stop_policy(StopPolicy::BestEffort);
@@ -278,7 +281,7 @@ fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
         b.value("all", (a, c, d, e, f, g, h, i, j), move |(a, c, d, e, f, g, h, i, j)| {
             let values = [a, c, d, e, f, g, h, i, j].into_iter().zip(&is_read);
             let values = values.map(|(value, is_read)| value.filter(|_| *is_read).unwrap_or_default());
-            // It saves nothing.
+            // Typed workflows save no keys, so each key is `null`.
             Ok::<_, Error>(values.chain([const { Value::Null }; KEYS]).collect::<Value>())
         })
     })
@@ -311,7 +314,7 @@ fn typed_node(at: usize, planned: &Planned, made: &[Source]) -> Node {
 fn typed_call(b: &mut Builder, node: Node, need: Need, fate: Option<bool>, millis: u64) -> Handle<Value> {
     let call = move |read: Option<Value>| async move {
         tokio::time::sleep(Duration::from_millis(millis)).await;
-        // What a decider gives it to read.
+        // A decider may replace the input.
         let fate = read.and_then(|read| read.get("fate").cloned()).map_or(fate, |fate| fate.as_bool());
         fate.map(Value::Bool).ok_or_else(|| "it was to fail".to_owned())
     };
@@ -335,6 +338,8 @@ fn typed_list(b: &mut Builder, node: Node, need: Need, read: Vec<Handle<Value>>)
     }
 }
 
+/// Adds a router that reads the calls of its conditions. A router reads three values, so the last
+/// call may be read several times.
 fn typed_route(
     b: &mut Builder,
     node: Node,
@@ -360,7 +365,7 @@ fn typed_route(
     };
     let names: Vec<String> = (0..arms.len()).map(|arm| format!("a{arm}")).collect();
     let need = match need {
-        // What is read twice is needed once.
+        // A value that is read twice must be required only once.
         Need::Nothing => Need::There(x),
         need => need,
     };
@@ -380,12 +385,12 @@ fn typed_route(
     }
 }
 
-/// Whether it begins before all of its edges are known.
+/// Returns `true` if the node can start before all of its edges are known.
 pub(super) fn skips(planned: &Planned) -> bool {
     matches!(planned.begins, Begins::Any | Begins::Join(_))
 }
 
-/// The naive interpreter: every node stands below all that it depends on.
+/// Evaluates the plan in order. Every node comes after the nodes that it depends on.
 fn evaluate(plan: &[Planned], made: Made) -> Vec<State> {
     let mut states: Vec<State> = Vec::new();
     for (at, planned) in plan.iter().enumerate() {
@@ -432,6 +437,7 @@ fn evaluate(plan: &[Planned], made: Made) -> Vec<State> {
     states
 }
 
+/// Evaluates a router. It fails if a call has no output, or if no arm matches.
 fn route(arms: &[Option<(usize, bool)>], all: bool, states: &[State]) -> State {
     let mut taken: Vec<String> = Vec::new();
     for (at, arm) in arms.iter().enumerate() {
@@ -463,7 +469,8 @@ fn value_of(state: &State) -> Value {
     }
 }
 
-/// Whether what a router reads may be missing when it begins: then its outcome depends on what was first.
+/// Returns `true` if a router may start before its inputs are known. Its choice then depends on
+/// timing.
 fn depends_on_time(plan: &[Planned]) -> bool {
     plan.iter().any(|planned| match &planned.work {
         Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => {
@@ -473,7 +480,7 @@ fn depends_on_time(plan: &[Planned]) -> bool {
     })
 }
 
-/// The nodes that each node waits for, directly or not.
+/// Returns all direct and indirect dependencies of each node.
 fn all_before(plan: &[Planned]) -> Vec<BTreeSet<usize>> {
     let mut all: Vec<BTreeSet<usize>> = Vec::new();
     for planned in plan {
@@ -491,7 +498,7 @@ fn all_before(plan: &[Planned]) -> Vec<BTreeSet<usize>> {
     all
 }
 
-/// The pairs of nodes that save one key, of which neither waits for the other.
+/// Returns the pairs of nodes that save the same key and do not wait for each other.
 fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
     let before = all_before(plan);
     let pairs = (0..plan.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
@@ -501,8 +508,8 @@ fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
     pairs.filter(is_one_key).collect()
 }
 
-/// A graph whose nodes save one key is built only where no outcome of its calls lets both of them run; whether it was
-/// such a graph.
+/// Checks that two nodes which save the same key never both run, for 200 random outcomes of the
+/// calls. Returns `false` if no two nodes save the same key.
 fn check_exclusive(plan: &[Planned], made: Made, rng: &mut Rng) -> bool {
     let pairs = saved_twice(plan);
     if pairs.is_empty() {
@@ -525,6 +532,7 @@ fn check_exclusive(plan: &[Planned], made: Made, rng: &mut Rng) -> bool {
     true
 }
 
+/// Returns the tool `fate`, which gives each call node its planned outcome.
 fn tool(plan: &[Planned]) -> FnTool {
     let fates: Vec<Option<bool>> = plan
         .iter()
@@ -542,7 +550,7 @@ fn tool(plan: &[Planned]) -> FnTool {
     let policy = ToolPolicy::default().effects(Effects::Read);
     FnTool::dynamic(ToolDefinition::new("fate", "What a node is to give.", schema), move |_, arguments: Value| {
         let fate = match arguments["node"].as_str().unwrap() {
-            // What a decider gives it.
+            // A decider replaced the argument `node`.
             "true" => Some(true),
             "false" => Some(false),
             "fails" => None,
@@ -566,7 +574,7 @@ fn runtime(plan: &[Planned], made: Made, store: impl Store) -> agentflow::Result
     runtime.workflow_graph("random").map(|_| runtime)
 }
 
-/// What the journal says became of the calls and routers.
+/// Compares the journal and the result of the run with the naive interpreter.
 async fn compare(
     plan: &[Planned],
     made: Made,
@@ -595,10 +603,10 @@ async fn compare(
                 _ => None,
             });
         match seen.next_back() {
-            // What an end has stopped is cancelled or was never begun.
+            // The end of the workflow cancels running nodes, and the remaining ones never start.
             None | Some(State::Failed | State::Skipped) if has_ended => {}
             seen => {
-                // Its own record says only that it did not run.
+                // The record of a node only shows that it was skipped.
                 let recorded = match state {
                     State::PassedOver | State::Undecided => &State::Skipped,
                     state => state,
@@ -609,7 +617,7 @@ async fn compare(
     }
     if let Some(end) = end.filter(|_| has_ended) {
         let output = ended.unwrap_or_else(|error| panic!("{how}: {error}\n{plan:#?}"));
-        // It was computed of what there was by then.
+        // The list contains the outputs that existed when its node started.
         let State::Done(Value::Array(values)) = &expected[end] else { panic!("a list ends it\n{plan:#?}") };
         assert_eq!(output.decode::<Vec<Value>>().unwrap(), *values, "{how}\n{plan:#?}");
         return;
@@ -624,7 +632,8 @@ async fn compare(
             assert!(!fails, "{how}: it should fail\n{plan:#?}");
             let is_read = |at: usize| made == Made::Graph || !matches!(plan[at].work, Work::Route { .. });
             let seen = |(at, state): (usize, &State)| if is_read(at) { value_of(state) } else { Value::Null };
-            // Of those that save a key, at most one runs, or each waits for those before it.
+            // Of the nodes that save a key, either one runs or each waits for the previous ones.
+            // The last one wins.
             let kept = |key: usize| {
                 let of_key = plan.iter().zip(&expected).filter(|(planned, _)| planned.saves == Some(key));
                 let mut done = of_key.rev().filter(|(_, state)| matches!(state, State::Done(_)));
@@ -637,6 +646,8 @@ async fn compare(
     }
 }
 
+/// Runs a plan, with a crash at `cut`, and compares it with the interpreter. Returns the number of
+/// writes of the first process.
 async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
     let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let id = RunId::new("random");
@@ -654,12 +665,13 @@ async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
         () = store.died() => {
             drop(first);
             let second = runtime(plan, made, MortalStore::new(&kept, None)).unwrap();
+            // The process ended before the run was stored, so there is nothing to resume.
             if kept.record(&id).await.unwrap().is_none() {
                 return 0;
             }
             let ended = match second.resume(&id).await {
                 Ok(handle) => handle.result().await,
-                // It had ended.
+                // The run had already ended.
                 Err(_) => second.output(&id).await,
             };
             compare(plan, made, &kept, &id, ended, &how).await;
@@ -668,7 +680,7 @@ async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
     store.writes()
 }
 
-/// What is said to begin never does not begin here.
+/// Checks that the interpreter also skips every node that the error calls unreachable.
 fn check_refusal(plan: &[Planned], made: Made, error: &str) {
     let states = evaluate(plan, made);
     for named in error.split("the node `n").skip(1) {
@@ -704,7 +716,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
             let writes = run(&plan, made, None).await;
             let mut cuts: Vec<Cut> =
                 (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
-            // All of them for a few graphs, some for each.
+            // Every tenth graph is cut at each write, the others at three random writes.
             rng.shuffle(&mut cuts);
             cuts.truncate(if number % 10 == 0 { usize::MAX } else { 3 });
             for cut in cuts {

@@ -1,4 +1,5 @@
-//! The deciders of random graphs: what they say about each node, and which answers a naive reader of the plan would refuse.
+//! Deciders for the random graphs: their decisions about each node, and a naive check for decisions
+//! that must be refused.
 
 use agentflow::Event;
 use agentflow::event::EventKind;
@@ -9,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::reference::{Made, Planned, Way, Work, name, skips};
 
-/// What a decider says about a call.
+/// A decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Said {
     Continue,
     Skip,
-    /// The call gives this; `None` fails.
+    /// Revises the arguments so that the call returns this value, or fails for `None`.
     Revise(Option<bool>),
-    /// The decider itself fails.
+    /// The decider fails.
     Fails,
 }
 
@@ -31,18 +32,19 @@ impl Said {
     }
 }
 
-/// Whether a decision about a call does not count, and the run fails.
+/// Returns `true` if the decision is refused, which fails the run.
 pub(super) fn is_refused(plan: &[Planned], made: Made, at: usize) -> bool {
     match plan[at].said {
         Some(Said::Fails) => true,
         Some(Said::Skip) => plan.iter().any(|other| needs(other, at)),
-        // The typed one gives a node other values to read, and it may read none.
+        // A decider revises the values that a typed node reads. A node that reads no value has
+        // nothing to revise.
         Some(Said::Revise(_)) => made == Made::Typed && plan[at].needs.is_empty(),
         Some(Said::Continue) | None => false,
     }
 }
 
-/// Whether a node cannot do without the output of a call.
+/// Returns `true` if the node requires the output of the call.
 fn needs(planned: &Planned, call: usize) -> bool {
     let has_edge = planned.edges.iter().any(|(from, _)| *from == call);
     let may_miss = skips(planned) && has_edge;
@@ -52,7 +54,7 @@ fn needs(planned: &Planned, call: usize) -> bool {
     asks || judges || planned.needs.contains(&call) && !may_miss
 }
 
-/// What is said about a node, in the words of the library.
+/// Returns the planned decision about the next node.
 pub(super) fn says(plan: &[Planned], made: Made, next: &NextNode) -> Result<NodeDecision, String> {
     let at = (0..plan.len()).find(|at| name(*at) == next.node);
     let planned = &plan[at.ok_or_else(|| format!("nobody planned `{}`", next.node))?];
@@ -74,7 +76,7 @@ pub(super) fn says(plan: &[Planned], made: Made, next: &NextNode) -> Result<Node
     }
 }
 
-/// The decider of a graph that is data.
+/// Returns the decider of a graph as a tool.
 pub(super) fn decider(plan: &[Planned]) -> FnTool {
     let plan = plan.to_vec();
     let schema = json!({"type": "object", "properties": {"next": {}}, "required": ["next"]});
@@ -87,7 +89,7 @@ pub(super) fn decider(plan: &[Planned]) -> FnTool {
     .policy(ToolPolicy::default().effects(Effects::None))
 }
 
-/// A decision that is recorded is not asked for again.
+/// Checks that no recorded decision is requested again.
 pub(super) fn check_decisions(events: &[Event]) -> Result<(), String> {
     let mut decided: Vec<String> = Vec::new();
     for event in events {

@@ -1,5 +1,5 @@
-//! Documents that change while a program runs: runs keep the version that they began with, new ones have the new version, and
-//! a document with mistakes changes nothing.
+//! Tests documents that change while a program runs: active runs keep their version, new runs use
+//! the new version, and a document with mistakes changes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn reload_add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// Asks, and then adds a number to the answer.
+/// Returns a document that asks for a number and adds `adds` to the answer.
 fn asks(name: &str, adds: i64) -> String {
     format!(
         "name: {name}\noutput: sum\nnodes:\n  - {{name: number, does: {{ask: {{text: which?, answer: {{type: integer}}}}}}}}\n  \
@@ -60,7 +60,7 @@ impl Folder {
     }
 }
 
-/// Starts a run and waits until it asks.
+/// Starts a run and waits for its question.
 async fn asking(runtime: &Runtime, name: &str, id: &str) -> RunHandle<agentflow::value::Encoded> {
     let run = runtime.start_named(name, json!({})).run_id(RunId::new(id)).await.unwrap();
     within("the run to ask", async {
@@ -104,7 +104,8 @@ async fn a_waiting_run_keeps_its_version_and_a_new_one_has_the_new_version() {
     assert_eq!(old.result().await.unwrap().as_str(), "6");
     assert_eq!(new.result().await.unwrap().as_str(), "105");
 
-    // The process ends; another one has the new version alone, and a third has none.
+    // The process ends. The next process has only the new version, and the last one has no
+    // documents.
     left.abandon();
     gone.abandon();
     let other = folder.boot(|builder| builder.store(store.clone())).await;
@@ -118,7 +119,7 @@ async fn a_waiting_run_keeps_its_version_and_a_new_one_has_the_new_version() {
     let [gone] = recovered.resumed.as_slice() else { panic!("{recovered:?}") };
     answered(&without, gone.run_id(), 7).await;
     assert_eq!(gone.result().await.unwrap().as_str(), "8");
-    // The workflow itself is not known there.
+    // That runtime cannot start the workflow, although it can resume the run.
     assert!(without.start_named("sum", json!({})).await.is_err());
 }
 
@@ -138,7 +139,7 @@ async fn an_answer_is_checked_by_the_version_of_the_run() {
     let reloaded = runtime.reload_documents().await.unwrap();
     assert!(reloaded.errors.is_empty(), "{:?}", reloaded.errors);
     let id = RunId::new("old");
-    // No process has the run.
+    // No process executes the run.
     answered(&runtime, &id, 5).await;
     assert_eq!(runtime.resume(&id).await.unwrap().result().await.unwrap().as_str(), "6");
 }
@@ -262,9 +263,9 @@ async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     folder.write("b.yaml", sum("b", 2));
     folder.write("c.yaml", sum("c", 3));
     let runtime = folder.boot(|builder| builder).await;
-    // A new file that comes first has the name of a known one.
+    // The new file sorts first and uses the name of a known document.
     folder.write("a.yaml", sum("b", 100));
-    // One that changes takes the name of another, which has moved on.
+    // `c.yaml` changes its name at the same time.
     folder.write("c.yaml", sum("d", 4));
     let reloaded = runtime.reload_documents().await.unwrap();
     assert_eq!(done(&reloaded), (vec!["d"], vec![], vec!["c"]));
@@ -272,7 +273,7 @@ async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     let known = folder.path().join("b.yaml");
     assert_eq!(problems, [format!("1:5: `b` is also the workflow of {}; rename one", known.display())]);
     assert_eq!((run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await), (json!(3), json!(5)));
-    // Names that are exchanged are no mistake.
+    // Two documents may swap their names.
     folder.remove("a.yaml");
     folder.write("b.yaml", sum("d", 5));
     folder.write("c.yaml", sum("b", 6));
@@ -297,7 +298,7 @@ async fn what_a_removed_document_leaves_behind_is_reported() {
     let problems: Vec<String> = reloaded.errors.iter().flat_map(places).collect();
     assert!(problems.len() == 1 && problems[0].contains("`inner`"), "{problems:?}");
     assert!(runtime.start_named("outer", json!({})).await.is_err());
-    // Comments and layout are no other version.
+    // Comments and layout do not make a new version.
     folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
     assert_eq!(done(&runtime.reload_documents().await.unwrap()), (vec!["inner"], vec![], vec![]));
     folder.write(
@@ -345,14 +346,14 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         let lacks = "2:1: a document with `agents` needs `orchestration`, which says in what order they run: \
                      `orchestration: {type: sequential, agents: [..]}`";
         assert_eq!(problems, [&*of_writer, problem, &*of_inner, &*of_outer, lacks]);
-        // A start reports it, too.
+        // Starting the workflow reports the problem too.
         let runtime = Runtime::builder().document_folder(folder.path()).build();
         assert_eq!(runtime.reload_documents().await.unwrap().errors.len(), 5);
         let error = runtime.start_named("inner", json!({})).await.unwrap_err().to_string();
         let says = format!("the workflow `inner` cannot be built: its document {} has problems", path("inner.yaml"));
         assert_eq!(error, says);
     }
-    // Where a former version is in place, it is called.
+    // If a valid previous version is loaded, callers use it.
     folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
     folder.remove("asked.yaml");
     folder.remove("team.yaml");
@@ -419,7 +420,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let error = twice(described()).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Names, "{error}");
     assert_eq!(run(&described().boot().await.unwrap(), "a", json!({})).await, json!(2));
-    // Models come last: those that are not known, and those without a key.
+    // The last phase checks models: unknown ones, and models without an API key.
     let keyless = Agent::new("openai/gpt-5-mini").name("keyless");
     let unknown = Agent::new("opnai/gpt-5-mini").name("unknown");
     let error = described().secrets(NoKeys).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
@@ -429,7 +430,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     }
 }
 
-/// A host without keys.
+/// A secret provider without keys.
 struct NoKeys;
 
 #[agentflow::async_trait]
@@ -451,7 +452,7 @@ async fn health_is_what_every_phase_finds_now() {
         health.to_string(),
         "configuration: well\nstore: well\ntoolsets: well\ndocuments: well\nnames: well\nmodels: well"
     );
-    // The former version stays, and what is wrong with the new one is known until it is mended.
+    // The previous version stays active, and the problem is reported until the document is fixed.
     folder.write("sum.yaml", sum("reload_ad"));
     assert!(runtime.health().await.is_well(), "nobody has read it yet");
     let _ = runtime.reload_documents().await.unwrap();
@@ -462,7 +463,7 @@ async fn health_is_what_every_phase_finds_now() {
     folder.write("sum.yaml", sum("reload_add"));
     let _ = runtime.reload_documents().await.unwrap();
     assert!(runtime.health().await.is_well());
-    // All phases are looked at, whatever an earlier one finds.
+    // Health checks look at all phases, also after a problem.
     let agent = || Agent::new(ScriptedModel::new([])).name("one");
     let gone = folder.path().join("gone");
     let many = Runtime::builder()
@@ -490,14 +491,15 @@ async fn a_watch_reads_what_has_changed() {
     let watch = runtime.watch_documents(Duration::ZERO, move |reloaded| {
         let _ = seen.send(reloaded.map(|reloaded| (reloaded.changed.len(), reloaded.errors.len())));
     });
-    // Another size, since two writes may have one time.
+    // The file size must differ, since two quick writes may have the same timestamp.
     folder.write("sum.yaml", sum(1000));
     assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (1, 0));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
     folder.write("sum.yaml", "id: sum\nnodes: []\n");
     assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (0, 1));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
-    // A mistake is reported once, and the watch does not report a reading that somebody else asked for.
+    // A mistake is reported once. The watch does not report changes that an explicit reload has
+    // already read.
     folder.write("sum.yaml", sum(20));
     assert_eq!(names(&runtime.reload_documents().await.unwrap().changed), ["sum"]);
     folder.write("sum.yaml", sum(300_000));
@@ -508,11 +510,12 @@ async fn a_watch_reads_what_has_changed() {
     assert!(within("a message", changes.recv()).await.is_none());
 }
 
-/// Readings at the same time follow one another, and each run has one version.
+/// Reloads at the same time. They must follow one another, and each run must use one version of
+/// both documents.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_that_begin_while_documents_are_read_have_one_version() {
     let folder = Folder::new();
-    // Both say the same number, so that a mixture would be seen.
+    // Both documents contain the same number, so mixed versions are detected.
     let inner =
         |b: i64| format!("id: inner\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 0, b: {b}}}}}\n");
     let outer = |b: i64| {
@@ -549,7 +552,7 @@ async fn runs_that_begin_while_documents_are_read_have_one_version() {
     assert!(mixtures.lock().unwrap().is_empty(), "{:?} of {version} versions", mixtures.lock().unwrap());
 }
 
-/// Two documents that give one name leave each other as they were.
+/// A new document whose name is taken is refused. Existing documents stay as they are.
 #[tokio::test]
 async fn a_name_that_is_taken_keeps_a_new_document_out() {
     let folder = Folder::new();
@@ -562,7 +565,7 @@ async fn a_name_that_is_taken_keeps_a_new_document_out() {
     folder.write("a.yaml", agents("reload_a"));
     let model = ScriptedModel::from_fn(|_| Turn::text("said"));
     let runtime = folder.boot(|builder| builder.model(model)).await;
-    // One agent belongs to each of two documents.
+    // Both documents may define an agent with the same name.
     folder.write("b.yaml", agents("reload_b"));
     folder.write("d.yaml", asks("reload_a", 1));
     folder.write("c.yaml", asks("reload_add_workflow", 1));

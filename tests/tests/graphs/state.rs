@@ -1,5 +1,5 @@
-//! Nodes that are data read the state of the run and save to it: values, texts, conditions; also after a crash at every write,
-//! in items of a list, elsewhere, and within another workflow.
+//! Tests graph nodes that read and save the run's state in values, texts and conditions: also after
+//! a crash at each write, in map items, on a worker, and in a nested workflow.
 
 use agentflow::Event;
 use agentflow::prelude::*;
@@ -15,7 +15,7 @@ use crate::every_crash::every_crash;
 
 static TONE: StateKey<String> = StateKey::session("tone");
 
-/// Says what it is given.
+/// Returns a tool that echoes its arguments.
 fn says() -> FnTool {
     let definition = ToolDefinition::new("state_says", "Says what it is given.", json!({"type": "object"}))
         .policy(ToolPolicy::default().effects(Effects::None));
@@ -50,7 +50,7 @@ async fn run(runtime: &Runtime, name: &str, input: Value) -> Result<(Value, Valu
     Ok((output, state))
 }
 
-/// All forms that read and save.
+/// Returns a graph that uses every form of reading and saving.
 fn letter() -> Graph {
     let nodes = json!([
         {"name": "order", "kind": "input", "schema": {"type": "object"}},
@@ -98,7 +98,7 @@ async fn nodes_read_the_state_and_save_to_it() {
     assert_eq!(run(&runtime, "letter", order(3)).await.unwrap(), expected(3));
 }
 
-/// Runs a graph once for each place where a process can end, and gives what was left.
+/// Runs the graph with a crash at each write and passes the results to `check`.
 async fn after_every_crash(graph: &Graph, input: Value, check: impl Fn(&Value, &Value, Vec<Event>, &str)) -> usize {
     every_crash(|store| known(graph).store(store).build(), &graph.name, input, check).await
 }
@@ -309,8 +309,8 @@ async fn state_takes(millis: u64) -> u64 {
     millis
 }
 
-/// What a step sees is what was saved when it began, however late it looks: one that waits for the first of two does not see what
-/// the second saved meanwhile.
+/// Checks that a step sees the state at its start, even if it reads late. A step that starts after
+/// the first of two nodes must not see a key that the second one saves in the meantime.
 #[tokio::test(start_paused = true)]
 async fn a_step_sees_what_was_there_when_it_began() {
     let takes = |millis: u64| call("state_takes", json!({"value": {"millis": millis}}));

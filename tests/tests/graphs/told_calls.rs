@@ -1,5 +1,5 @@
-//! The events of calls outside of any run, beside those of `every_caller.rs`: of a call that is dropped, of a tool that there is
-//! not, with middleware around it, several with one context.
+//! Tests the events of calls outside of runs, in addition to `every_caller.rs`: a dropped call, an
+//! unknown tool, middleware, and several calls with one context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn call(name: &str, n: Value) -> ToolCall {
     ToolCall::new("c", name, json!({"n": n}).to_string())
 }
 
-/// What sinks see, a line for each event: its place, its name, the tool, and how it ended.
+/// Formats the tool events: path, event name, tool, and the outcome.
 fn lines(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
         EventKind::ToolStarted { call, given, .. } => {
@@ -107,7 +107,7 @@ async fn what_is_refused_has_the_events_of_an_agents_call() {
     }
 }
 
-/// Middleware that changes arguments, answers, or takes exception to an answer.
+/// Middleware that changes arguments, answers a call, or rejects an answer.
 struct Minds;
 
 #[async_trait]
@@ -144,7 +144,8 @@ async fn what_middleware_does_has_the_events_of_an_agents_call() {
         let run = agent.run("Open it.").await.unwrap();
         let bare = |lines: Vec<String>| -> Vec<String> {
             let of_tool = lines.into_iter().filter(|line| line.contains(" tool."));
-            // Of one context, all calls have one key.
+            // A direct call uses the idempotency key of its context, and an agent's call has its
+            // own.
             of_tool.map(|line| line.replace(" under false", " under true")).collect()
         };
         let of_agent = bare(lines(&run.events()));
@@ -169,7 +170,8 @@ async fn what_is_secret_is_taken_out() {
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// A tool that calls another one by name, in a step of a run: the step records what it calls itself.
+/// Lets a tool call another tool by name within a run. The sinks get only the events that the run
+/// records.
 #[tokio::test(start_paused = true)]
 async fn in_a_run_nothing_is_told_beside_its_records() {
     let heard = Heard::default();

@@ -1,4 +1,5 @@
-//! Tools of toolsets that a graph names: when they are fetched, and what a change does to a run.
+//! Tests tools of toolsets that a graph names: the time of the fetch, and the effect of changed
+//! tools on a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +18,8 @@ use agentflow_tests::Elsewhere;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// A server whose tools change: with the version 1 `read` answers otherwise, with 2 there is no `read`, with 3 it needs a
-/// person.
+/// A toolset that changes. With version 1 `read` answers differently, with version 2 `read` is
+/// missing, with version 3 it needs approval.
 #[derive(Clone, Default)]
 struct Files {
     version: Arc<AtomicU64>,
@@ -104,12 +105,12 @@ async fn they_are_fetched_before_a_run_begins() {
     assert_eq!(files.fetches.load(Ordering::SeqCst), 1);
     runtime.workflow_graph("tidy").unwrap();
     runtime.catalogue().await.check().unwrap();
-    // A name that it does not have is reported when the graph is read.
+    // An unknown tool of the toolset is reported when the graph is read.
     let other = self::runtime(&files, json!([{"name": "out", "does": tool("mcp.files.raed")}]));
     let error = run(&other).await.unwrap_err().to_string();
     let expected = "the node `out`: this program has no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
     assert!(error.ends_with(expected), "{error}");
-    // So is the name of a server.
+    // An unknown server is reported too.
     for (name, server) in [("mcp.flies.get_weather", "`flies`; did you mean `files`?"), ("mcp.mail.send", "`mail`")] {
         let other = self::runtime(&files, json!([{"name": "out", "does": tool(name)}]));
         let error = run(&other).await.unwrap_err().to_string();
@@ -121,7 +122,8 @@ async fn they_are_fetched_before_a_run_begins() {
     }
 }
 
-/// Documents that name a server, each also with another mistake, which has the names checked by another pass.
+/// Documents that name an unknown server, each with an additional mistake. The additional mistake
+/// makes another pass check the names.
 const NAMES_A_SERVER: &[(&str, &str)] = &[
     ("id: w\nnodes: [{id: a, tool: mcp.flies.read}]\n", "retry_limit: x"),
     ("name: w\ntopology: {sequence: [{tool: mcp.flies.read}]}\n", "descripton: x"),
@@ -144,7 +146,7 @@ const NAMES_A_SERVER: &[(&str, &str)] = &[
         "modl: x",
     ),
     ("workflow_id: w\nmodel: openai/x\nsteps: [{node_id: a, kind: mcp, capability: flies}]\n", "modl: x"),
-    // A node with the name of its server.
+    // The node has the same name as the server.
     ("workflow_id: w\nsteps: [{node_id: flies, kind: mcp, capability: flies, tool_name: read}]\n", "modl: x"),
     (
         "workflow_id: w\nnodes: [{node_id: a, kind: mcp, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {tool_name: read, server_id: flies}}]}]\nedges: []\n",
@@ -196,7 +198,7 @@ async fn a_toolset_that_cannot_be_fetched_is_named() {
     assert!(runtime.catalogue().await.check().is_err());
     files.away.store(false, Ordering::SeqCst);
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
-    // Those that were fetched before stay in use.
+    // If a fetch fails, the tools of the previous fetch stay in use.
     files.away.store(true, Ordering::SeqCst);
     files.version.store(1, Ordering::SeqCst);
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
@@ -214,7 +216,7 @@ async fn a_tool_that_is_gone_fails_its_node() {
     assert_eq!(error.kind(), FailureKind::NotFound);
     let gone = "the toolset `mcp.files` has no tool `mcp.files.read` now";
     assert!(error.to_string().contains(gone), "{error}");
-    // A new run reads the graph with the tools that there are now.
+    // A new run resolves the graph with the current tools.
     let error = run(&runtime).await.unwrap_err().to_string();
     assert!(error.contains("this program has no tool `mcp.files.read`"), "{error}");
 }
@@ -259,7 +261,7 @@ async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
     let error = handle.result().await.unwrap_err().to_string();
     let changed = "the policy of the tool `mcp.files.read` has changed since the workflow was read; start a new run";
     assert!(error.contains(changed), "{error}");
-    // Read again, its node asks.
+    // After the toolset was fetched again, the node asks for approval.
     runtime.catalogue().await.check().unwrap();
     let policy = runtime.workflow_graph("tidy").unwrap().node("out").unwrap().policy.clone();
     assert_eq!(policy.approve.as_deref(), Some("call `mcp.files.read`?"));
@@ -311,7 +313,8 @@ fn read_a_copy() -> &'static str {
     "read of a copy"
 }
 
-/// A runtime with a pipeline, the toolset of files that are away, and an agent that refuses connections.
+/// Returns a runtime with a pipeline, an unreachable toolset and a remote agent whose port refuses
+/// connections.
 fn without_servers(files: &Files, pipeline: Pipeline) -> Runtime {
     files.away.store(true, Ordering::SeqCst);
     let agent = A2aClient::at("gone", "http://127.0.0.1:1").build().unwrap();
@@ -329,7 +332,7 @@ async fn only_the_branch_fails_that_calls_a_tool_which_cannot_be_fetched() {
     let pipelines = [
         Pipeline::tool("mcp.files.read") / own(),
         Pipeline::tool("a2a.gone") / own(),
-        // It is never reached.
+        // The first branch succeeds, so this one is never tried.
         own() / Pipeline::tool("mcp.files.read"),
     ];
     for pipeline in pipelines {
@@ -374,7 +377,8 @@ async fn a_node_fetches_the_tools_again_that_could_not_be_fetched_before() {
     }
 }
 
-/// Asks, tries a tool of the toolset, and reads a copy where that fails.
+/// Returns a graph that asks a question, calls a tool of the toolset, and falls back to a copy if
+/// the call fails.
 fn asks_then_reads() -> Graph {
     let read = |name: &str| json!({"kind": "tool", "name": name, "with": {"object": {}}});
     graph(json!([
@@ -385,7 +389,7 @@ fn asks_then_reads() -> Graph {
     ]))
 }
 
-/// Starts a run while the toolset is away, or not, and leaves it at its question.
+/// Starts a run with or without a reachable toolset, and abandons it at its question.
 async fn left_at_its_question(store: &MemoryStore, graph: &Graph, is_away: bool) -> RunId {
     let files = Files::default();
     files.away.store(is_away, Ordering::SeqCst);
@@ -397,7 +401,7 @@ async fn left_at_its_question(store: &MemoryStore, graph: &Graph, is_away: bool)
     run
 }
 
-/// A process that continues the run of another one, with the default for changes.
+/// Returns another process that can resume the run, with the default policy for changes.
 fn next_process(store: &MemoryStore, graph: &Graph, is_away: bool) -> (Files, Runtime) {
     let files = Files::default();
     files.away.store(is_away, Ordering::SeqCst);
@@ -411,7 +415,7 @@ async fn a_run_that_began_without_a_toolset_is_resumed_when_it_is_back() {
         let (store, graph) = (MemoryStore::new(), asks_then_reads());
         let run = left_at_its_question(&store, &graph, true).await;
         let (files, runtime) = next_process(&store, &graph, is_away);
-        // What others have made of the graph meanwhile does not count.
+        // Fetching the tools for another purpose does not change the plan of the run.
         if !is_away {
             runtime.catalogue().await.check().unwrap();
             assert_eq!(runtime.inspect(&run).await.unwrap().changed, None);
@@ -439,7 +443,7 @@ async fn a_run_that_began_with_a_toolset_waits_until_it_is_back() {
     assert_eq!(output.decode::<String>().unwrap(), "read of version 0");
 }
 
-/// The run keeps its first plan, but another graph is another definition.
+/// Checks that only the missing tools are tolerated. A changed graph is still a changed definition.
 #[tokio::test]
 async fn only_the_tools_of_the_toolset_are_excepted() {
     let (store, graph) = (MemoryStore::new(), asks_then_reads());
@@ -453,7 +457,6 @@ async fn only_the_tools_of_the_toolset_are_excepted() {
     assert!(error.to_string().contains("`out`") && !error.to_string().contains("`read`"), "{error}");
 }
 
-/// A process that executes steps of the run has its tools.
 #[tokio::test]
 async fn a_worker_with_the_toolset_executes_steps_of_a_run_that_began_without_it() {
     let (store, files) = (MemoryStore::new(), Files::default());

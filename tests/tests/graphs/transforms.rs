@@ -1,5 +1,5 @@
-//! Nodes that change the state by data, and nodes that may change nothing of it: also with a crash at every write, elsewhere,
-//! and within what a node calls.
+//! Tests nodes that transform the state, and taps, which must not change it: also with a crash at
+//! each write, on a worker, and in nested calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ async fn transform_sets_tone(cx: &Context, tone: String) -> Result<()> {
     cx.set(&TONE, &tone)
 }
 
-/// All transforms, of keys of all owners.
+/// Returns a graph with every kind of transform, for keys of all scopes.
 fn handed_over() -> Graph {
     let nodes = json!([
         {"name": "notes", "kind": "input", "schema": {"type": "object"}},
@@ -60,7 +60,7 @@ async fn all_transforms_also_with_a_crash_at_every_write() {
         "handed-over",
         input,
         |output, values, journal, how| {
-            // What is temporary is gone where another process continues.
+            // Temporary keys are lost when another process resumes the run.
             let text = |value: &Value| {
                 let mut value = value.clone();
                 value.as_object_mut().unwrap().remove("temp:rough");
@@ -100,7 +100,7 @@ async fn a_step_changes_the_state_by_data() {
         let cx = cx.clone();
         async move { cx.transform(change).await.unwrap_err().to_string() }
     };
-    // One change, a list, or a borrowed list.
+    // `transform` accepts one change, a list, or a borrowed list.
     cx.transform(StateTransform::default_value("tone", "dry")).await.unwrap();
     cx.transform(vec![
         StateTransform::rename([("tone", "voice")]),
@@ -190,7 +190,7 @@ async fn what_a_tap_calls_changes_nothing_however_deep() {
     let refused = handle.result().await.unwrap();
     assert_eq!(refused.len(), 10, "{refused:#?}");
     assert!(refused.iter().all(|error| error.contains("this step is a tap")), "{refused:#?}");
-    // The third one could.
+    // Artifacts are refused within taps too. The third call is not a tap and saves one.
     assert_eq!(runtime.artifacts(&id).await.unwrap().len(), 1);
 }
 

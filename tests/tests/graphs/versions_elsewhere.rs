@@ -1,5 +1,6 @@
-//! A run of a document keeps its version in every process that executes a part of it: a step that is handed out is of the
-//! version of its run or is refused, and an agent of a document that is a run of its own is resumed as it began.
+//! Tests that a run of a document keeps its version in every process. A dispatched step runs in the
+//! version of its run or is refused. An agent of a document that has its own run is resumed in its
+//! version.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +21,8 @@ fn document(text: &str) -> Document {
     Document::read("flow.yaml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A document whose agent has an instruction; the workflow's definition hash does not depend on it.
+/// Returns a document with one agent. The definition hash of the workflow does not cover the
+/// instruction.
 fn team(instruction: &str) -> Document {
     document(&format!(
         "name: team\nagents:\n  - {{name: writer, model: test/m, instruction: {instruction}}}\norchestration: {{type: \
@@ -28,14 +30,15 @@ fn team(instruction: &str) -> Document {
     ))
 }
 
-/// A model that answers with its instructions.
+/// Returns a model that answers with its instructions.
 fn echo() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         Turn::text(request.messages.messages().first().map(|message| message.text().to_string()).unwrap_or_default())
     })
 }
 
-/// The output of a run of `team` in its old version, or how its step failed, when a worker executes the step.
+/// Runs the old version of `team` and lets a worker execute the step. Returns the output, or the
+/// failure of the step.
 async fn executed(
     worker: Runtime,
     with: impl FnOnce(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder,
@@ -57,27 +60,27 @@ async fn executed(
 #[tokio::test]
 async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
     let worker = || Runtime::builder().document(team("In the new way.")).model(echo());
-    // The worker cannot have the version of the run.
+    // The worker cannot load the version of the run.
     let (kind, said) = executed(worker().build(), |host| host.store(MemoryStore::new())).await.unwrap_err();
     assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
     assert!(said.contains("`team`") && said.contains("the store"), "{said}");
     let (kind, said) = executed(worker().build(), |host| host).await.unwrap_err();
     assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
-    // Whatever it accepts of runs that it resumes itself.
+    // The worker's policy for changes applies only to runs that it resumes itself.
     let accepts = worker().changes(Changes::AcceptAll).build();
     let (kind, said) = executed(accepts, |host| host).await.unwrap_err();
     assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
 
-    // It finds it in the store of the run.
+    // The worker loads the document from the store of the run.
     let store = MemoryStore::new();
     let output = executed(worker().store(store.clone()).build(), |host| host.store(store)).await.unwrap();
     assert!(output.contains("old way"), "{output}");
-    // Also when it has no document of this name at all.
+    // The same for a worker without a document of this name.
     let store = MemoryStore::new();
     let none = Runtime::builder().model(echo()).store(store.clone()).build();
     let output = executed(none, |host| host.store(store)).await.unwrap();
     assert!(output.contains("old way"), "{output}");
-    // Another model is the worker's own business.
+    // The worker may use another model.
     let same = Runtime::builder().document(team("In the old way.")).model(echo().named("other", "model")).build();
     let output = executed(same, |host| host).await.unwrap();
     assert!(output.contains("old way"), "{output}");
@@ -113,7 +116,7 @@ async fn a_document_with_another_comment_is_kept_beside_the_first() {
         2 * a
     }
     let store = MemoryStore::new();
-    // No worker has a document, so that each step needs the texts of its run.
+    // The workers have no documents, so each step must load the texts of its run.
     for comment in ["First.", "Second.", "First."] {
         let worker = Runtime::builder().store(store.clone()).build();
         let host = Runtime::builder().document(sum(comment)).store(store.clone());
@@ -137,7 +140,7 @@ async fn a_changed_tool_of_the_program_is_compared_where_the_document_is_the_sam
             Ok::<_, ToolError>(ToolOutput::text("seen"))
         })
     };
-    // In the documents of the worker, and in those of the store.
+    // With a document of the worker, and with a document from the store.
     for is_given in [true, false] {
         let outcome = async |parameter: &str| {
             let store = MemoryStore::new();
@@ -197,13 +200,14 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         check_events(&runtime.journal(&RunId::new(id)).await.unwrap()).unwrap();
         offered.lock().unwrap().last().cloned().unwrap()
     };
-    // The tool that asked is gone, and so is the agent in a process that knows no document.
+    // The second process has no tool that can ask. The third has no document, so the agent is
+    // unknown there.
     let second = runtime().document(agent("", "Ask nobody.")).build();
     let report = second.inspect(&RunId::new("changed")).await.unwrap();
     assert!(report.differences.is_empty(), "{:?}", report.differences);
     assert_eq!(answered(&second, "changed").await, ["ask_user"]);
     assert_eq!(answered(&runtime().build(), "gone").await, ["ask_user"]);
-    // An operator moves it to the version of now.
+    // An operator accepts the current version.
     let moved = second.with_changes(Changes::AcceptAll);
     assert!(answered(&moved, "accepted").await.is_empty());
 }

@@ -1,5 +1,6 @@
-//! Kill test of documents that are replaced: a run that was killed is completed by the version that it began with, and a new
-//! one by the new version; no effect happens twice that nobody let happen again.
+//! Kill test of documents that are replaced. A killed run is completed with the version it started
+//! with, and a new run uses the new version. No effect happens twice unless an operator retried the
+//! step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +11,11 @@ use agentflow::event::EventKind;
 use agentflow::store::{SqliteStore, Store};
 use agentflow_testing::{KillTest, check_events};
 
-/// How many processes are killed when nobody says otherwise.
+/// Default number of kills.
 const KILLS: usize = 12;
 const ROUNDS: usize = 12;
 
-/// `AGENTFLOW_DOCUMENT_KILLS=100` kills as many.
+/// `AGENTFLOW_DOCUMENT_KILLS` sets the number of kills.
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn a_process_is_killed_and_its_documents_are_replaced() {
@@ -37,7 +38,7 @@ fn a_process_is_killed_and_its_documents_are_replaced() {
             check(&of(round, "db"), &of(round, "effects"))
         })
         .run();
-        // Six of the first version, each adding 1, and five of the second, each adding 100.
+        // Six nodes of the first version add 1 each. Five nodes of the second version add 100 each.
         assert_eq!(report.output().trim(), "6 500");
         kills += report.kills();
         eprintln!("{report}");

@@ -1,5 +1,6 @@
-//! Kill test of all workflow forms: two processes execute runs over one file, operators control them from a third
-//! process and from the first, and each process is killed at random moments and restarted until all runs have ended.
+//! Kill test of all workflow forms. Two processes execute runs over one file, and operators control
+//! the runs from the first process and from a third. Each process is killed at random moments and
+//! restarted until all runs have ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,14 +17,16 @@ use agentflow_tests::kill::{Look, WordFile};
 
 use super::invariants::{Problem, of_run};
 
-/// The program, copied beside the folders of the rounds: a build meanwhile changes nothing for a long campaign.
+/// The program under test. It is copied next to the folders of the rounds, so that a rebuild does
+/// not affect a long campaign.
 const PROGRAM: &str = "kill-forms";
 
-/// How many processes are killed when nobody says otherwise.
+/// Default number of kills.
 const KILLS: usize = 120;
-/// The most kills in one round: as many as its runs live through.
+/// Maximum number of kills in one round. More kills would hit processes whose runs have all ended.
 const KILLS_A_ROUND: usize = 14;
-/// A run that does not wait and records nothing for this long hangs. Long enough for a busy machine.
+/// A run that does not wait and records nothing for this long counts as hanging. The value allows
+/// for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that is killed, by its own id, when this is dropped.
@@ -54,12 +57,12 @@ impl Victim {
         *self = Self::start(folder, self.what, &arguments, seed);
     }
 
-    /// Whether it has ended by itself, and how.
+    /// Returns the exit status if the process has ended on its own.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Kills it; `false` when it had ended before.
+    /// Kills the process. Returns `false` if it had already ended.
     fn kill(&mut self) -> bool {
         let alive = self.ended().is_none();
         let _ = self.child.kill();
@@ -74,7 +77,7 @@ impl Drop for Victim {
     }
 }
 
-/// What is seen of a store from outside.
+/// An observer that reads the store from outside of the tested processes.
 struct Outside {
     tokio: tokio::runtime::Runtime,
     store: SqliteStore,
@@ -104,13 +107,13 @@ impl Outside {
     }
 }
 
-/// How a round is made.
+/// Parameters of a round.
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
     kills: usize,
     hosts: Vec<Vec<&'static str>>,
-    /// The longest that a process lives before the next is killed, in milliseconds.
+    /// Maximum lifetime of a process before the next kill, in milliseconds.
     longest: u64,
 }
 
@@ -136,7 +139,7 @@ impl Plan {
     }
 }
 
-/// One round: how many processes were killed, and the result of each run.
+/// Executes one round. Returns the number of kills and the result of each run.
 fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>) -> Round {
     fs::create_dir_all(folder).unwrap();
     let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new(), journals: Vec::new() };
@@ -157,7 +160,7 @@ fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>
     let effects = fs::read_to_string(folder.join("effects")).unwrap_or_default();
     let words = words.words();
     for (run, events) in runs {
-        // One that has no end is reported as what stopped the round.
+        // An unfinished run is reported as the problem that stopped the round.
         if Look::of(&events).end.is_none() && !round.problems.is_empty() {
             continue;
         }
@@ -183,7 +186,7 @@ struct Round {
     kills: usize,
     outputs: BTreeMap<String, String>,
     problems: Vec<Problem>,
-    /// The runs that have a problem, line by line, since no other round is the same.
+    /// Journals of the runs with a problem, line by line, since a round cannot be reproduced.
     journals: Vec<(String, Vec<String>)>,
 }
 
@@ -200,7 +203,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
             if victims[at].what == "host" && status.success() {
                 break;
             }
-            // It could not continue, and has complained about it, unless it panicked.
+            // The process gave up. It has logged a complaint, unless it panicked.
             if status.code() == Some(101) {
                 return Err(Problem::new("panic", said(folder)));
             }
@@ -210,7 +213,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
     }
     let undisturbed = plan.kills == 0;
     if !undisturbed {
-        // Without an operator in it, whatever waits waits.
+        // Stop the operators inside the hosts, so that waiting runs keep waiting.
         for host in &mut victims[..operator] {
             if host.arguments.iter().any(|flag| flag == "operate") {
                 round.kills += usize::from(host.kill());
@@ -227,7 +230,8 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
     ending(folder, &mut victims, &mut random)
 }
 
-/// No operator is left: every run that is listed as running is executed, so it ends or waits for an answer.
+/// Waits without any operator. Each run that is listed as running has to end or to wait for an
+/// answer.
 fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
     let outside = Outside::new(folder)?;
     let (mut before, mut since, began) = (u64::MAX, Instant::now(), Instant::now());
@@ -241,7 +245,8 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
             return Ok(());
         }
         let is_late = began.elapsed() > PATIENCE;
-        // A waiting message is fetched within 40 ms, or later on a busy machine: then the run continues later.
+        // A message is usually fetched within 40 ms, but later on a busy machine, and then its run
+        // continues later.
         if since.elapsed() > Duration::from_millis(450) {
             match stuck_runs(&outside) {
                 None => return Ok(()),
@@ -254,7 +259,8 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
     }
 }
 
-/// Finds runs that have neither ended nor wait for an answer, or whose listed status differs from that.
+/// Finds runs that have neither ended nor wait for an answer, and runs whose listed status
+/// contradicts their journal.
 fn stuck_runs(outside: &Outside) -> Option<Problem> {
     let mut problems = String::new();
     for (run, events) in outside.runs() {
@@ -279,7 +285,7 @@ fn stuck_runs(outside: &Outside) -> Option<Problem> {
     (!problems.is_empty()).then(|| Problem::new("stuck", problems))
 }
 
-/// With a helpful operator, who is not killed, all runs end.
+/// Adds a helpful operator that is not killed, and waits until all runs end.
 fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> Result<(), Problem> {
     let outside = Outside::new(folder)?;
     let (mut before, mut since, mut failures) = (u64::MAX, Instant::now(), 0);
@@ -328,7 +334,7 @@ fn said(folder: &Path) -> String {
     fs::read_to_string(folder.join("said")).unwrap_or_default()
 }
 
-/// Kills so many processes, and gives what it found, class by class.
+/// Runs rounds until enough processes were killed, and reports the problems by class.
 pub(crate) fn campaign() {
     let kills = env::var("AGENTFLOW_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
     let keep = env::var_os("AGENTFLOW_KILL_KEEP").map(PathBuf::from);
@@ -373,7 +379,7 @@ pub(crate) fn campaign() {
     assert!(found.is_empty(), "{done} kills, {rounds} rounds: {}\n{texts}", counts(&found));
 }
 
-/// How often each was found, and the first round of it.
+/// Formats how often each class of problem was found, and its first round.
 fn counts(found: &BTreeMap<String, (usize, usize)>) -> String {
     let each: Vec<String> =
         found.iter().map(|(class, (count, round))| format!("{class}: {count} (round {round})")).collect();
@@ -384,7 +390,7 @@ fn listed(problems: &[Problem]) -> String {
     problems.iter().fold(String::new(), |text, problem| format!("{text}\n- {problem}"))
 }
 
-/// Past the capture of test output: a long campaign shows how far it is.
+/// Bypasses the capture of test output, so that a long campaign shows its progress.
 fn say(text: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{text}");

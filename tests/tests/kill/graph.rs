@@ -1,4 +1,5 @@
-//! Kill test of a workflow that is data: the same result at each moment, and no effect twice that nobody let happen again.
+//! Kill test of a workflow that is data. The result is the same for every kill, and no effect
+//! happens twice unless an operator retried the step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,11 +7,11 @@ use std::process::Command;
 
 use agentflow_testing::KillTest;
 
-/// How many processes are killed when nobody says otherwise.
+/// Default number of kills.
 const KILLS: usize = 12;
 const ROUNDS: usize = 12;
 
-/// `AGENTFLOW_GRAPH_KILLS=100` kills as many.
+/// `AGENTFLOW_GRAPH_KILLS` sets the number of kills.
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn a_process_that_executes_a_graph_is_killed() {
@@ -50,13 +51,14 @@ fn a_process_that_executes_a_graph_is_killed() {
 }
 
 fn check(store: &Path, effects: &Path) -> Result<(), String> {
-    // Of the tools that are called in nodes: the journal is looked at as that of a workflow of code is.
+    // Calls of tools in nodes follow the same rules as in a workflow written in code.
     super::check(store, effects)?;
     let done = std::fs::read_to_string(effects).map_err(|error| error.to_string())?;
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     done.lines().for_each(|line| *times.entry(line).or_default() += 1);
     let of = |what: &str| times.iter().filter(|(line, _)| line.starts_with(what)).collect::<Vec<_>>();
-    // A tool that is idempotent finds its key, however often it is called.
+    // The server of an idempotent tool deduplicates by key, so each key appears once even after
+    // several calls.
     let reserved = of("reserve ");
     if reserved.len() != 3 || reserved.iter().any(|(_, times)| **times != 1) {
         return Err(format!("three reservations, each once, and not {reserved:?}"));

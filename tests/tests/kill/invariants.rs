@@ -1,5 +1,5 @@
-//! The invariants of a run whose processes were killed, checked on its journal, its effects and its operators'
-//! requests.
+//! Invariants of a run whose processes were killed. They are checked against its journal, its
+//! effects and its operators' requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use agentflow::store::{RunRecord, RunStatus};
 use agentflow_testing::check_events;
 use agentflow_tests::kill::Word;
 
-/// What does not hold.
+/// A violated invariant.
 #[derive(Debug)]
 pub(crate) struct Problem {
     kind: &'static str,
@@ -23,7 +23,7 @@ impl Problem {
         Self { kind, text }
     }
 
-    /// What kind of problem it is, to count those that are the same.
+    /// Returns the class of the problem. Problems of the same class are counted together.
     pub(crate) fn class(&self) -> String {
         match self.kind {
             "complaint" => {
@@ -41,7 +41,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a run that has ended; gives its output, when it has one.
+/// Checks a run that has ended. Returns its output, if it has one.
 pub(crate) fn of_run(
     run: &RunRecord,
     events: &[Event],
@@ -83,7 +83,8 @@ pub(crate) fn of_run(
     }
 }
 
-/// Steps that were done and began again, and calls with effects that were retried after they were interrupted.
+/// Finds completed steps that started again, and calls with side effects that were retried after an
+/// interruption without a decision.
 fn again(events: &[Event]) -> Vec<String> {
     let (mut done, mut begun) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     let mut found = Vec::new();
@@ -127,8 +128,8 @@ fn subject(event: &Event) -> &str {
     event.name().rsplit_once('.').map_or("", |(subject, _)| subject)
 }
 
-/// How often the journal says that a step is tried again: by an operator, also all of a map of which it is an item, or
-/// by its own policy.
+/// Returns how often the journal allows a step to be retried: by an operator, for the step or for
+/// the whole map that contains it, or by the step's own retry policy.
 fn allowed(path: &StepPath, events: &[Event]) -> usize {
     let path = path.to_string();
     let whole = path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(whole, _)| whole);
@@ -144,7 +145,7 @@ fn allowed(path: &StepPath, events: &[Event]) -> usize {
     events.iter().filter(says).count()
 }
 
-/// Effects that the journal does not account for.
+/// Finds effects that the journal does not account for.
 fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut models = 0;
@@ -181,12 +182,13 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
     found
 }
 
-/// Whether an accepted word is in the journal: as the word of this operator, and when it was accepted, not later.
+/// Checks that the journal contains an accepted request of this operator, and that it was recorded
+/// by the time the request was accepted.
 fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
     let is_it = |event: &&Event| match &event.kind {
         EventKind::ApprovalResolved { by, .. } => word.kind == "answer" && **by == *word.token,
         EventKind::NodeReset { by } => word.kind == "retry" && **by == *word.token,
-        // Of two who cancel at the same time the first one's reason counts.
+        // If two operators cancel at the same time, only the first reason is recorded.
         EventKind::RunCancelled { .. } => word.kind == "cancel" && event.seq > word.seen,
         EventKind::RunPaused { reason: PauseReason::Operator, .. } => word.kind == "pause" && event.seq > word.seen,
         EventKind::RunResumed { recovered: false, .. } => word.kind == "unpause" && event.seq > word.seen,
@@ -204,7 +206,7 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
     }
 }
 
-/// The checks themselves must be able to fail.
+/// Tests that the checks detect violations.
 mod breaches {
     use agentflow::serde_json::{Value, json};
     use agentflow::store::RunRecord;
@@ -247,7 +249,7 @@ mod breaches {
         Word { token, kind: kind.to_owned(), run: run(), node, seen: 1, outcome, after }
     }
 
-    /// The problems of a journal, of what was done and of what was said.
+    /// Returns the problems found in a journal, its effects and its requests.
     fn problems(events: &[Event], effects: &str, words: &[Word]) -> String {
         let mut record = RunRecord::new(&events[0]).unwrap();
         events.iter().for_each(|event| record.apply(event));

@@ -1,4 +1,4 @@
-//! A real process, killed at random moments and started again.
+//! Tests the kill test itself, with a real process that is killed at random moments and restarted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +53,7 @@ fn a_killed_process_is_started_again() {
     assert_eq!(report.output().lines().count(), 1, "{report}");
 }
 
-/// The first process of all reads a cold disk, say, and takes far longer than those after it.
+/// The very first process may read from a cold disk and take far longer than the later ones.
 #[cfg(unix)]
 #[test]
 fn the_moments_follow_the_time_that_a_process_takes() {
@@ -68,7 +68,7 @@ fn the_moments_follow_the_time_that_a_process_takes() {
     assert!(report.kills() > 5, "{report}");
 }
 
-/// The test itself must be able to fail.
+/// The kill test itself must be able to fail.
 #[cfg(unix)]
 #[test]
 fn what_fails_a_kill_test() {

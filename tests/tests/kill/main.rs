@@ -1,7 +1,9 @@
-//! Kills real processes over SQLite with SIGKILL at random moments and restarts them: the result is the same each time,
-//! no finished step is repeated, and no effect happens twice without a record of the decision.
+//! Kills real processes over SQLite with SIGKILL at random moments and restarts them. The result is
+//! the same each time, no finished step is repeated, and no effect happens twice without a recorded
+//! decision.
 //!
-//! A test program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
+//! These tests have their own program because they keep the machine busy, which would break the
+//! deadlines of other tests.
 
 mod documents;
 mod forms;
@@ -19,7 +21,7 @@ use agentflow::store::{SqliteStore, Store};
 use agentflow::{Event, RunId};
 use agentflow_testing::{KillTest, check_events};
 
-/// How many processes have to be killed; some moments come after the end of a process.
+/// Required number of kills. Some attempts do not count because the process has already ended.
 const KILLS: usize = 200;
 const ROUNDS: usize = 60;
 
@@ -49,8 +51,8 @@ fn a_process_is_killed_two_hundred_times() {
     panic!("only {kills} processes were killed in time: {reports}");
 }
 
-/// `AGENTFLOW_KILLS=5000` kills as many, says how far it is, and continues after a failure; `AGENTFLOW_KILL_KEEP` names
-/// the folder where the files of failed rounds stay.
+/// `AGENTFLOW_KILLS` sets the number of kills. A campaign reports its progress and continues after
+/// a failure. `AGENTFLOW_KILL_KEEP` names a folder that keeps the files of failed rounds.
 #[test]
 fn hosts_and_operators_of_all_forms_are_killed() {
     forms::campaign();
@@ -69,7 +71,7 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
     done.lines().for_each(|line| *times.entry(line).or_default() += 1);
     for (effect, times) in times {
         let (what, path) = effect.split_once(' ').unwrap();
-        // A tool that is idempotent may be called again with the same key.
+        // An idempotent tool may be called again with the same key.
         if what == "book" {
             continue;
         }
@@ -81,7 +83,7 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an event says that an operator let a step run again.
+/// Returns `true` if the event records that an operator retried the step.
 fn lets_again(event: &Event, path: &str) -> bool {
     matches!(event.kind, EventKind::NodeReset { .. }) && path == event.path.to_string()
 }

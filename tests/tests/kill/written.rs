@@ -1,5 +1,6 @@
-//! One workflow that is written as `#[workflow]`, with operators, and in three forms of documents: the same graph where it is
-//! data, the same journal apart from names, and the same result wherever its process is killed.
+//! Kill test of one workflow, written as `#[workflow]`, with operators, and in three document
+//! forms. The forms that are data have the same graph, all have the same journal apart from names,
+//! and all have the same result wherever the process is killed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +16,7 @@ const WAYS: [&str; 5] = ["code", "operators", "tree", "tools", "graph"];
 
 const RESULT: &str = r#""6 5 4 3 2 1 it!!!!!!""#;
 
-/// How many processes are killed when nobody says otherwise.
+/// Default number of kills.
 const KILLS: usize = 10;
 const ROUNDS: usize = 4;
 
@@ -25,7 +26,7 @@ fn command(way: &str, store: &Path, effects: &Path) -> Command {
     command
 }
 
-/// The events of a run.
+/// Reads the events of a run.
 fn journal(store: &Path) -> Vec<Event> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -34,7 +35,7 @@ fn journal(store: &Path) -> Vec<Event> {
     })
 }
 
-/// The kinds of events with their places, and what nodes gave.
+/// Returns the kinds of events with their paths and the outputs of nodes.
 fn steps(journal: &[Event]) -> Vec<String> {
     let output = |event: &Event| match &event.kind {
         EventKind::NodeCompleted { output, .. } => output.to_string(),
@@ -43,7 +44,7 @@ fn steps(journal: &[Event]) -> Vec<String> {
     journal.iter().map(|event| format!("{} {} {}", event.kind.name(), event.path, output(event))).collect()
 }
 
-/// All that events say, but for times and for what is new in each run.
+/// Returns the full events without times and without fields that differ in each run.
 fn all(journal: &[Event]) -> Vec<Value> {
     fn without_times(value: &mut Value) {
         match value {
@@ -79,13 +80,13 @@ fn one_workflow_has_one_journal_however_it_is_written() {
     assert!(journals[0].len() > 12, "{:#?}", journals[0]);
     for (way, (journal, hash)) in WAYS.iter().zip(journals.iter().zip(&hashes)).skip(1) {
         assert_eq!(steps(journal), steps(&journals[0]), "{way}");
-        // Those that are data have one name, too.
+        // The forms that are data also have the same names.
         assert_eq!(all(journal), all(&journals[1]), "{way}");
         assert_eq!((hash, hash.is_empty()), (&hashes[1], false), "{way}");
     }
 }
 
-/// `AGENTFLOW_WRITTEN_KILLS=50` kills as many.
+/// `AGENTFLOW_WRITTEN_KILLS` sets the number of kills.
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn one_workflow_has_one_result_however_it_is_written_and_killed() {

@@ -1,5 +1,6 @@
-//! An agent against a third-party server that follows our script: two tool calls in one turn, another one, an answer,
-//! in each wire format. The script continues only when the tool results are the expected ones.
+//! An agent against a third-party server that follows our script, in each wire format: a turn with
+//! two tool calls, a turn with one, and an answer. The script continues only with the expected tool
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +37,8 @@ fn run(base: &str, format: &str, version: &str) -> Agentwf {
     ])
 }
 
-/// The wire formats: name, the base URL's path, how the path of a streamed call ends, how the answer 5 reads.
+/// Wire formats: name, path of the base URL, suffix of the path of a streamed call, and the form of
+/// the answer 5.
 const FORMATS: [(&str, &str, &str, &str); 4] = [
     ("openai-chat", "/v1", "/v1/chat/completions", "5"),
     ("openai-responses", "/v1", "/v1/responses", "5"),
@@ -54,19 +56,20 @@ fn an_agent_gets_through_a_scripted_conversation() {
             assert!(ended.stderr.contains(said), "{format}: nothing says {said}: {}", ended.stderr);
         }
 
-        // The server keeps what it got, of every format in Chat's shape.
+        // The server records all requests in the shape of the Chat format.
         let journal = get(&format!("{base}/__aimock/journal")).unwrap().json();
         let of_format = journal.as_array().unwrap().iter().filter(|entry| entry["path"] == path);
         let requests: Vec<&Value> = of_format.map(|entry| &entry["body"]).collect();
         assert_eq!(requests.len(), 3, "{format}: {journal:#}");
-        // Both results went back in one turn, in the order of the calls.
+        // Both results were sent in one turn, in the order of the calls.
         let messages = requests[1]["messages"].as_array().unwrap();
         let results: Vec<_> = messages.iter().filter(|message| message["role"] == "tool").collect();
         let ids: Vec<_> = results.iter().map(|result| result["tool_call_id"].clone()).collect();
         assert_eq!(ids, [json!("call_add"), json!("call_weather")], "{format}");
         assert_eq!(results[0]["content"], five, "{format}");
         assert_eq!(messages.last(), results.last().copied(), "{format}");
-        // Every request offers the same tools in the same order, so that a provider's cache can be used.
+        // Every request offers the same tools in the same order, so that the provider's prompt
+        // cache applies.
         let names = |request: &Value| {
             let tools = request["tools"].as_array().unwrap().iter();
             tools.map(|tool| tool["function"]["name"].clone()).collect::<Vec<_>>()
@@ -86,7 +89,7 @@ fn its_events_are_whole_and_in_order() {
         let recorded: Vec<&Value> = events.iter().filter(|event| event.get("part").is_none()).collect();
         let numbers: Vec<u64> = recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (1..=recorded.len() as u64).collect::<Vec<_>>(), "{format}");
-        // A delta comes right after the recorded event it names.
+        // A delta directly follows the recorded event it names.
         let mut last = (0, 0);
         for event in &events {
             let place = (event["seq"].as_u64().unwrap(), event["part"].as_u64().unwrap_or(0));
@@ -99,7 +102,7 @@ fn its_events_are_whole_and_in_order() {
         assert_eq!((named("tool.started"), named("tool.completed")), (3, 3), "{format}");
         let pieces = events.iter().filter_map(|event| event["payload"]["text"].as_str());
         assert_eq!(pieces.collect::<String>(), ANSWER, "{format}");
-        // Before the text there may be reasoning that only its maker can read.
+        // The text may follow reasoning that only its provider can read.
         let parts = recorded.last().unwrap()["payload"]["agent"]["message"]["parts"].as_array().unwrap();
         assert_eq!(parts.last().unwrap(), &json!({"type": "text", "text": ANSWER}), "{format}");
     }

@@ -1,4 +1,4 @@
-//! Cassettes: a replay gives the recorded answers, and any other request fails with a reason.
+//! Cassettes: a replay returns the recorded answers, and any other request fails with a reason.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// A file of this test's own, gone at its end.
+/// A file of this test, deleted at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -52,7 +52,7 @@ fn calculator(model: impl Model + 'static) -> Agent {
     Agent::new(model).name("calculator").instruct("Be exact.").tools(tools![add]).runtime(&test_runtime().build())
 }
 
-/// All events of a run, deltas included, and its outcome.
+/// Returns all events of a run, including deltas, and its outcome.
 async fn watched(agent: Agent, task: &str) -> (Vec<Event>, String) {
     let mut run = agent.stream(task).unwrap();
     let mut events = Vec::new();
@@ -83,7 +83,7 @@ async fn recorded_sum(file: &Scratch) {
     model.finish();
 }
 
-/// The format is kept by a file in the repository: what this release writes, and what every later one must read.
+/// The golden file fixes the format: this release writes it, and every later release must read it.
 #[tokio::test(start_paused = true)]
 async fn the_format_is_the_one_of_the_golden_file() {
     let file = Scratch::new();
@@ -122,7 +122,7 @@ async fn another_request_fails_with_a_diff() {
     assert!(panic.contains("entry 1 was never asked for") && panic.contains("entry 2 was never"), "{panic}");
 }
 
-/// Each part of a request counts.
+/// Each part of a request is compared.
 #[tokio::test(start_paused = true)]
 async fn settings_tools_and_schemas_are_matched() {
     let file = Scratch::new();
@@ -224,7 +224,7 @@ async fn a_typed_agent_replays_in_the_mode_it_was_recorded_in() {
     assert!(model.output_mode(&other, false).unwrap_err().contains("record it again"));
 }
 
-/// Agents at the same time: their calls overlap when recorded, and come in another order when replayed.
+/// Concurrent agents: their calls overlap in the recording and have another order in the replay.
 #[tokio::test(start_paused = true)]
 async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
     let file = Scratch::new();
@@ -245,7 +245,7 @@ async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
     assert_eq!(file.json()["order"], "any");
     assert_eq!(file.json()["calls"].as_array().unwrap().len(), 16);
 
-    // One after another, the last one first.
+    // Sequentially, in reverse order.
     let model = Cassette::replay(&file.0).unwrap();
     for (task, (_, output)) in tasks.iter().zip(&recorded).rev() {
         assert_eq!(watched(calculator(model.clone()), task).await.1, *output);
@@ -260,7 +260,7 @@ async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
     panic_text(|| model.finish());
 }
 
-/// A recording of calls one after another is replayed in that order and no other.
+/// Sequential calls are replayed only in the recorded order.
 #[tokio::test(start_paused = true)]
 async fn the_order_of_calls_counts_when_they_did_not_overlap() {
     let file = Scratch::new();
@@ -275,7 +275,7 @@ async fn the_order_of_calls_counts_when_they_did_not_overlap() {
     panic_text(|| model.finish());
 }
 
-/// A caller that did not wait for the end: its replay gives the pieces and then nothing either.
+/// A call that was dropped early replays its deltas and then never ends.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_dropped_is_one_that_never_ends() {
     let file = Scratch::new();
@@ -313,7 +313,8 @@ async fn a_test_that_fails_writes_nothing() {
 
 const KEY: &str = "k3y-of-this-test-0123456789";
 
-/// Wherever a key may turn up it is taken out, also when a stream cuts it in two; the rest comes back as it was.
+/// Known keys are removed everywhere, also if a stream splits them. The rest of the text is
+/// unchanged.
 #[tokio::test(start_paused = true)]
 async fn no_known_key_is_in_the_file() {
     let file = Scratch::new();
@@ -355,7 +356,8 @@ async fn no_known_key_is_in_the_file() {
     model.finish();
 }
 
-/// Run again as a process of its own by the tests below, since a process cannot change its own environment safely.
+/// The tests below run this in a new process, since a process cannot change its own environment
+/// safely.
 #[tokio::test(start_paused = true)]
 #[ignore = "a part of the tests that start it"]
 async fn inner_greeting() {
@@ -394,7 +396,7 @@ fn the_environment_decides_and_its_keys_are_scrubbed() {
     assert!(!file.text().contains(KEY));
 }
 
-/// One turn of any kind; as data, since a script is used up.
+/// A turn as data, because a script can be used only once.
 #[derive(Clone, Debug)]
 enum Said {
     Text(Vec<String>, u64),
@@ -447,7 +449,8 @@ fn said() -> impl Strategy<Value = Said> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Recorded over a script and replayed: the same events, deltas and times included, and the same end.
+    /// A recorded script and its replay have the same events, including deltas and times, and the
+    /// same outcome.
     #[test]
     fn what_was_recorded_comes_back(script in proptest::collection::vec(said(), 1..6), task in "[ -~]{1,30}") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -1,5 +1,5 @@
-//! Servers that speak a wire format in their own way. Their answers are read as the servers mean them, and the strictest
-//! server accepts each request.
+//! Servers with their own interpretation of a wire format. Their answers are read as intended, and
+//! the strictest server accepts each request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ async fn sent(format: Format, conversation: Conversation) -> Value {
     server.requests().remove(0)
 }
 
-/// The names and the arguments of the calls in a request. Arguments that are sent as a text are read.
+/// Returns the names and arguments of the calls in a request. Arguments that are sent as text are
+/// parsed.
 fn calls_in(format: Format, request: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -97,14 +98,14 @@ async fn tool_names_in_a_history_are_valid_for_every_provider() {
             assert!(!takes(name) || name == written, "{format:?}: {name} {written}");
         }
         match format {
-            // A result is matched to its call by the name too.
+            // A result is also matched to its call by name.
             Format::Gemini => {
                 let results = request["contents"][2]["parts"].as_array().unwrap();
                 for (result, (name, _)) in results.iter().zip(&calls) {
                     assert_eq!(result["functionResponse"]["name"], **name);
                 }
             }
-            // A request without tools declares the called ones.
+            // A request without its own tools declares the called ones.
             Format::Anthropic => {
                 let tools = request["tools"].as_array().unwrap();
                 let tools: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -126,7 +127,7 @@ async fn arguments_in_a_history_are_json_objects() {
         let calls = calls_in(format, &request);
         assert!(calls.iter().all(|(_, arguments)| arguments.is_object()), "{format:?}: {calls:?}");
         for (written, (_, arguments)) in broken.iter().zip(&calls) {
-            // The model sees its mistake.
+            // The model sees its invalid arguments.
             assert_eq!(arguments, &json!({"INVALID_JSON": written}), "{format:?}");
         }
         let whole: Vec<&Value> = calls[broken.len()..].iter().map(|(_, arguments)| arguments).collect();
@@ -150,7 +151,7 @@ async fn results_with_references_are_texts_for_gemini() {
     ] {
         assert_eq!(result(output).await, output);
     }
-    // A text that only mentions a reference, and other keys, stay unchanged.
+    // Text that only mentions a reference, and other keys, stay unchanged.
     for output in [r#"{"text": "a $ref", "$id": 1, "ref": {"$refs": 2}}"#, r#"["$ref"]"#] {
         assert_eq!(result(output).await, serde_json::from_str::<Value>(output).unwrap());
     }
@@ -304,7 +305,7 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
     }
 }
 
-/// A stream with an answer up to its stop reason, without the end of the format.
+/// Returns the events of an answer up to its stop reason, without the end marker of the format.
 fn finished(format: Format) -> Vec<Value> {
     match format {
         Format::Chat => vec![
@@ -321,7 +322,7 @@ fn finished(format: Format) -> Vec<Value> {
         Format::Gemini => {
             vec![json!({"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]})]
         }
-        // In this format the stop reason is the end.
+        // In this format the stop reason is part of the end event.
         Format::Responses => vec![json!({"type": "response.completed", "response": answered(format, "Done.")})],
     }
 }
@@ -355,7 +356,7 @@ async fn usage_after_the_reason_is_counted_and_text_after_it_is_kept() {
     let server = ScriptedServer::start([Reply::events(&chunks).then(After::Silence)]);
     let answer = Format::Chat.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
     assert_eq!((answer.usage.input_tokens, answer.usage.output_tokens), (5, 2));
-    // Some servers send a stop reason with each piece.
+    // Some servers send a stop reason with each chunk.
     let piece = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
     let server = ScriptedServer::start([Reply::events(&[piece("Do"), piece("ne.")]).then(After::Silence)]);
     let answer = Format::Gemini.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
@@ -501,7 +502,7 @@ fn shown(events: &[ModelEvent]) -> (String, String) {
     (text, reasoning)
 }
 
-/// A stream whose text comes in these pieces.
+/// Returns a stream whose text is split into these pieces.
 fn streamed(format: Format, pieces: &[&str]) -> Vec<Value> {
     let mut events = finished(format);
     let more = |text: &str| match format {
@@ -539,7 +540,7 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
             (&["<", "b>Tea</b>"], "", "<b>Tea</b>"),
             (&["<thin"], "", "<thin"),
             (&["Tea. <think>Hm.</think>"], "", "Tea. <think>Hm.</think>"),
-            // Without its closing tag the text is not thinking.
+            // Without a closing tag the text is not reasoning.
             (&["<think> is a tag"], "", "<think> is a tag"),
         ] {
             let server = ScriptedServer::start([Reply::events(&streamed(format, pieces))]);
@@ -551,7 +552,7 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
                 assert_eq!(shown(&events), (text.to_owned(), reasoning.to_owned()), "{format:?} {pieces:?}");
             }
         }
-        // It is not sent back: models that think in tags expect a conversation without it.
+        // Reasoning in tags is not sent back, because such models expect a conversation without it.
         let first = Reply::document(&answered(format, "<think>Hm.</think>Tea."));
         let server = ScriptedServer::start([first, Reply::document(&answered(format, "Ok."))]);
         let model = format.model(&server);
@@ -572,7 +573,7 @@ async fn a_typed_answer_behind_thinking_in_tags_is_read() {
     assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 });
 }
 
-/// An answer is complete only with an end that the format defines.
+/// An answer is complete only with an end marker that the format defines.
 #[tokio::test]
 async fn an_answer_without_a_reason_is_not_whole() {
     for format in Format::ALL {

@@ -1,4 +1,5 @@
-//! Fake providers refuse the requests that real providers refuse, and accept all requests of the adapters.
+//! Fake providers refuse the requests that real providers refuse, and accept all requests of the
+//! adapters.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ async fn all_requests_of_the_adapters_are_accepted() {
         assert_eq!(provider.refusals(), [""; 0], "{format:?}");
         assert_eq!(answer.unwrap().output(), "It has 7 watts.", "{format:?}");
         assert_eq!(provider.requests().len(), 4, "{format:?}");
-        // With a type, and with a stream.
+        // With a typed answer, and with a stream.
         let replies =
             [FakeReply::call("fake_lamp", json!({"name": "a"})), FakeReply::text(r#"{"points": 7, "why": null}"#)];
         let provider = FakeProvider::start(format, replies).unwrap();
@@ -86,7 +87,7 @@ async fn a_refusal_is_the_error_of_the_provider() {
     }
 }
 
-/// A request of the Chat format with a call and its results.
+/// Builds a request of the Chat format with a call and its results.
 fn chat(name: &str, arguments: &str, results: &[&str]) -> Value {
     let call = json!({"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}});
     let mut messages = vec![
@@ -178,7 +179,7 @@ fn requests_that_providers_refuse_are_refused() {
         let provider = provider.lenient();
         assert_eq!(post(&format!("{}/x", provider.base_url()), &body).unwrap().status, 200);
     }
-    // A valid one.
+    // A valid request.
     let provider = FakeProvider::start(OpenAiChat, [FakeReply::text("Ok.")]).unwrap();
     let answer = post(&format!("{}/x", provider.base_url()), &chat("f", "{}", &["a"])).unwrap();
     assert_eq!((answer.status, answer.json()["choices"][0]["message"]["content"].as_str()), (200, Some("Ok.")));

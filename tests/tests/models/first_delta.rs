@@ -1,5 +1,6 @@
-//! An adapter yields a piece of an answer before anything that follows it has arrived: the server sends its first piece
-//! byte by byte, and the rest only after the test has seen the piece. An adapter that waits for more hangs.
+//! Adapters yield each delta before the server sends more. The server sends its first delta byte by
+//! byte, and the rest only after the test has received it. An adapter that waits for more data
+//! hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,10 +19,11 @@ use agentflow::{Agent, Model};
 use agentflow_testing::within;
 use futures_util::StreamExt;
 
-/// How long a test waits for what must come at once. It only decides how long a failure takes.
+/// Time limit for a delta that must arrive at once. It only determines how long a failing test
+/// takes.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// An answer in three steps: up to and with the event of its first piece, the events after it, what the piece is.
+/// An answer: the events up to the first delta, the later events, and the kind of the first delta.
 struct Answer {
     format: &'static str,
     first: &'static [&'static str],
@@ -29,7 +31,7 @@ struct Answer {
     piece: Piece,
 }
 
-/// What the first piece is.
+/// Kind of the first delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Text,
@@ -191,14 +193,15 @@ const ANSWERS: [Answer; 12] = [
     },
 ];
 
-/// How the bytes are written.
+/// Size of each write.
 #[derive(Clone, Copy, Debug)]
 enum Writes {
     Event,
     Byte,
 }
 
-/// Answers one request, and waits before the second piece. Returns its address and what it waits for.
+/// Answers one request, and waits before the second part. Returns its address and the sender that
+/// lets it continue.
 fn serve(answer: &Answer, writes: Writes) -> (String, Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -212,7 +215,7 @@ fn events(data: &[&str]) -> String {
     data.iter().map(|data| format!("data: {data}\n\n")).collect()
 }
 
-/// An error means that the client has given up, which the test tells of.
+/// Responds to one connection. An error means that the client has given up, which the test reports.
 fn respond(listener: &TcpListener, first: &str, rest: &str, writes: Writes, wait: &Receiver<()>) -> Option<()> {
     let (mut stream, _) = listener.accept().ok()?;
     stream.set_nodelay(true).ok()?;

@@ -1,5 +1,5 @@
-//! Malicious and broken model servers: absurd token counts, answers without an end, endless parts, keys sent back. All
-//! four adapters against a server on loopback.
+//! Malicious and broken model servers: absurd token counts, endless answers and parts, echoed keys.
+//! All four adapters are tested against a server on loopback.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,11 +25,11 @@ use tracing_subscriber::{Layer, Registry};
 
 use super::scripted_server::{Format, KEY};
 
-/// The most parts of an answer, as `HttpSettings` says.
+/// Maximum number of parts of an answer, as documented in `HttpSettings`.
 const MAX_PARTS: usize = 4096;
 
 impl Format {
-    /// A whole answer with usage, every count of which is this.
+    /// Builds a complete answer whose usage counts all have this value.
     fn counted(self, count: &Value) -> Value {
         match self {
             Self::Chat => json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
@@ -52,7 +52,7 @@ impl Format {
         }
     }
 
-    /// What a stream begins with, and an event of it that may come again and again.
+    /// Returns the start of a stream, and an event that can be repeated without end.
     fn endless(self) -> (String, String) {
         let text = "abcdefgh".repeat(512);
         let (start, more) = match self {
@@ -67,7 +67,7 @@ impl Format {
         (start.map(event).unwrap_or_default(), event(more))
     }
 
-    /// An event that begins another tool call, the last one of so many.
+    /// Builds an event that starts another tool call.
     fn call(self, number: usize) -> String {
         let name = format!("f{number}");
         event(match self {
@@ -83,7 +83,7 @@ impl Format {
         })
     }
 
-    /// The end of a stream.
+    /// Returns the end of a stream.
     fn end(self) -> String {
         match self {
             Self::Chat => event(json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})) + "data: [DONE]\n\n",
@@ -96,7 +96,7 @@ impl Format {
         }
     }
 
-    /// An event, or an answer, whose list has so many items that mean nothing.
+    /// Builds an event or an answer with a list of this many empty items.
     fn list_of_nothings(self, items: usize) -> String {
         let list = format!("[{}{{}}]", "{},".repeat(items - 1));
         match self {
@@ -111,7 +111,7 @@ impl Format {
         }
     }
 
-    /// The key where a list or an object belongs.
+    /// Builds events with the key in fields that should be lists or objects.
     fn key_of_another_type(self, key: &str) -> Vec<String> {
         let fields: &[&str] = match self {
             Self::Chat => &[r#""choices":KEY"#, r#""choices":[{"message":KEY}]"#, r#""choices":[{"delta":KEY}]"#],
@@ -141,23 +141,24 @@ fn event(value: Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// Writes an answer; it is over when this returns.
+/// Writes an answer. The answer is complete when this returns.
 type Answer = Arc<dyn Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync>;
 
-/// A server that gives every request this answer, and the heads of the requests that it was sent.
+/// Starts a server that gives every request this answer. Returns its address and the heads of the
+/// received requests.
 fn serve(answer: Answer) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
-    // It ends with the process; a test has only a few.
+    // The thread ends with the process. A test starts only a few.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
             thread::spawn(move || {
                 seen.lock().unwrap().push(request(&stream).unwrap_or_default());
-                // The client goes away as soon as it has had enough.
+                // The client closes the connection once a limit is exceeded.
                 let _ = answer(&mut stream);
             });
         }
@@ -200,13 +201,13 @@ fn stream(body: String) -> Answer {
     whole("text/event-stream", body)
 }
 
-/// An answer that begins and then continues with the same for as long as anybody reads; how much was written of it.
+/// Builds an endless answer, and a counter of the bytes written.
 fn endless(kind: &'static str, start: String, more: String) -> (Answer, Arc<AtomicU64>) {
     let written = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&written);
     let answer: Answer = Arc::new(move |stream| {
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n{start}")?;
-        // Large pieces, so that the server is not what slows it down.
+        // Large writes, so that the server is not the bottleneck.
         let piece = more.repeat((64 * 1024 / more.len()).max(1));
         loop {
             stream.write_all(piece.as_bytes())?;
@@ -241,7 +242,7 @@ async fn counts_are_those_that_a_model_can_reach() {
             let (server, _) = serve(document(format.counted(&count).to_string()));
             let usage = call(&*format.model_at(&server, once()), false).await.unwrap().usage;
             let what = format!("{format:?} {count}");
-            // Some formats count the input, or the output, in several parts.
+            // Some formats split the input or the output into several counts.
             for tokens in [usage.input_tokens, usage.output_tokens] {
                 assert!(tokens >= most && tokens <= 3 * most, "{what}: {usage:?}");
             }
@@ -261,7 +262,7 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     let result = agent.run("Hi").await.unwrap();
     assert_eq!(result.usage().total_tokens(), 2_000_000_000);
 
-    // A model of somebody else's may say anything.
+    // A third-party model may report any numbers.
     let lie = || Usage::new(u64::MAX, u64::MAX);
     let call = || Turn::call("look_up", json!({"what": "x"})).usage(lie());
     let liar = || ScriptedModel::new([call(), call(), Turn::text("done").usage(lie())]);
@@ -269,14 +270,14 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     let runtime = Runtime::builder().store(MemoryStore::new()).with(cost_tracker(prices).allow_unpriced()).build();
     let result = Agent::new(liar()).tools(tools![look_up]).runtime(&runtime).run("Hi").await.unwrap();
     assert_eq!((result.output().as_str(), result.usage().total_tokens()), ("done", u64::MAX));
-    // Its journal is read by whoever resumes the run.
+    // Its journal must stay readable for a resume.
     let events = result.events();
     assert_eq!(Conversation::from_events(&events).len(), 6);
     for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Run), (cut, Scope::Invocation)]) {
         let store = MemoryStore::new();
         store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
         let runtime = Runtime::builder().store(store).with(token_budget(10).scope(scope)).build();
-        // Where nothing was spent a model is asked, and nowhere else.
+        // The model is called only if no usage was recorded before the cut.
         let spent = events[..cut].iter().any(|event| event.name() == "model.completed");
         let script = (!spent).then(|| Turn::text("again").usage(lie()));
         let agent = Agent::new(ScriptedModel::new(script)).tools(tools![look_up]).runtime(&runtime);
@@ -309,7 +310,7 @@ async fn an_answer_without_an_end_is_ended() {
             let error = call(&*format.model_at(&server, http), streamed).await.unwrap_err();
             assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?} {streamed}: {error}");
             assert!(error.message().contains("1048576") && !error.is_retryable(), "{error}");
-            // What the sockets hold comes on top.
+            // Includes the bytes in socket buffers.
             let written = written.load(Ordering::SeqCst);
             assert!(written < 16 * LIMIT, "{format:?} {streamed}: {written} bytes were taken");
         }
@@ -339,7 +340,7 @@ async fn an_answer_has_no_more_parts_than_it_may() {
     }
 }
 
-/// Two bytes on the wire may be a hundred in memory.
+/// Two bytes on the wire may take a hundred in memory.
 #[tokio::test]
 async fn a_list_of_nothings_is_not_read() {
     for format in Format::ALL {
@@ -371,7 +372,7 @@ async fn no_text_of_an_error_is_long() {
     }
 }
 
-/// Everything that can be seen of an error and its causes.
+/// Collects all visible text of an error and its causes.
 fn shown(error: &ModelError) -> String {
     let mut all = format!("{error} {error:?} {error:#?} {:?} {:?}\n", error.body(), error.provider_code());
     let mut cause = std::error::Error::source(error);
@@ -429,7 +430,7 @@ async fn a_models_name_leads_nowhere_else() {
     }
 }
 
-/// The environment of a test cannot be changed, that of a process can.
+/// Runs in a new process, because a test cannot change its own environment.
 #[tokio::test]
 async fn calls_to_this_machine_take_no_proxy() {
     const SERVER: &str = "AGENTFLOW_TEST_BEHIND_A_PROXY";
@@ -461,7 +462,7 @@ async fn calls_to_this_machine_take_no_proxy() {
     assert!(proxied[0].starts_with("POST http://models.invalid/"), "{}", proxied[0]);
 }
 
-/// The warnings of one thread.
+/// Collects the warnings of one thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -492,13 +493,13 @@ async fn a_key_in_plain_text_is_warned_of_once_for_a_server() {
         call(&builder.build().unwrap(), false).await.unwrap_err();
         std::mem::take(&mut *warnings.0.lock().unwrap())
     };
-    // No such host: what matters is said before anything is sent.
+    // The host does not exist. The warning is logged before the request is sent.
     let seen = ask("http://one.invalid:81/v1", Some(KEY), None).await;
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert!(seen[0].contains("one.invalid") && seen[0].contains("81") && seen[0].contains("http://"), "{seen:?}");
     assert!(!seen[0].contains(KEY), "{seen:?}");
     for (url, key, header, expected) in [
-        // The same server again, also for another model of it.
+        // The same server again, also for another of its models.
         ("http://one.invalid:81/v1", Some(KEY), None, 0),
         ("http://one.invalid:82/v1", Some(KEY), None, 1),
         ("http://two.invalid", None, Some(("authorization", KEY)), 1),

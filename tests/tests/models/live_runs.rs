@@ -1,5 +1,6 @@
-//! What the four providers are sent in a live run whose answers are given by a tool: at every prefix of its journal, a request
-//! that their own SDKs' types take, in which no question follows the result of an answer.
+//! Requests to the four providers in a live run whose answers are given by a tool. At every prefix
+//! of the journal the request matches the types of the provider's SDK, and no question follows the
+//! result of an answer.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ fn noted(text: &str) -> (&'static str, serde_json::Value) {
     ("final_answer", json!({"text": text}))
 }
 
-/// The turns of the run: an answer, one beside a call, one after a wrong one, one after a message in the middle of a turn.
+/// Turns of the run: an answer, an answer next to a call, an answer after an invalid one, and an
+/// answer after a message within a turn.
 fn script() -> Vec<Turn> {
     let lookup = || ("sess_lookup", json!({"what": "a"}));
     vec![
@@ -41,8 +43,8 @@ fn script() -> Vec<Turn> {
     ]
 }
 
-/// A model whose turn after a wrong answer begins when the message in the middle was sent, so that the run reads it
-/// behind that turn.
+/// A model that delays the turn after the invalid answer until the message was sent, so that the
+/// run reads the message after that turn.
 struct Held {
     model: ByTool,
     sent: Arc<Semaphore>,
@@ -67,7 +69,7 @@ impl Model for Held {
     }
 }
 
-/// A live run of a session that has a history, from its beginning to its end.
+/// Executes a live run in a session with a history.
 async fn live_run(session: &Session) -> Vec<Vec<Event>> {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
@@ -106,7 +108,7 @@ async fn live_run(session: &Session) -> Vec<Vec<Event>> {
     journals
 }
 
-/// No message of a person stands behind the result of an answer, and every call has its result.
+/// Checks that no user message follows the result of an answer, and that every call has its result.
 #[track_caller]
 fn check_order(messages: &[Arc<Message>]) {
     for pair in messages.windows(2) {
@@ -142,7 +144,7 @@ async fn every_prefix_of_a_live_run_is_a_request_that_providers_take() {
             (ANTHROPIC, "claude-sonnet-4-5"),
             (GEMINI, "gemini-2.5-flash"),
         ][events % 4];
-        // The run itself when it is resumed there, with a question that nobody has asked yet.
+        // Resumes the run itself, with a question that was not answered before.
         let runtime = test_runtime().store(prefix(&journals, events).await).build();
         let scripted = ByTool(ScriptedModel::from_fn(|request| {
             check_order(request.messages.messages());
@@ -155,7 +157,8 @@ async fn every_prefix_of_a_live_run_is_a_request_that_providers_take() {
         let result = run.result().await.unwrap();
         check_order(result.conversation().messages());
         assert_eq!(sent, result.conversation().messages().iter().any(|message| message.text() == "one more"));
-        // Another run continues the conversation as it is then, at one of the four in turn.
+        // Another run continues the conversation of the prefix, with one of the four formats in
+        // turn.
         for (conversation, what) in [
             (agentflow::message::Conversation::from_events(journal), "stopped"),
             (result.conversation().clone(), "ended"),

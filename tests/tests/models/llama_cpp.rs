@@ -1,5 +1,5 @@
-//! The command line against a real model server, llama.cpp's own, with a small real model, by each of the three wire
-//! formats that the server speaks. It installs about 130 MB, so it runs only when asked for:
+//! The command line against llama.cpp's server with a small real model, in each of the three wire
+//! formats that the server supports. It installs about 130 MB, so it runs only on request:
 //! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp`.
 
 use std::io::{BufRead, BufReader};
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use agentflow_tests::{Agentwf, Ended, LlamaServer, get};
 use serde_json::Value;
 
-/// A small machine makes one token a second when it is busy.
+/// A small, busy machine generates one token per second.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The most tokens of a short answer.
+/// Maximum number of tokens of a short answer.
 const MAX_TOKENS: u32 = 12;
 
-/// A wire format as the server speaks it.
+/// A wire format as the server implements it.
 struct Dialect {
     format: &'static str,
     path: &'static str,
     max_tokens: &'static str,
-    /// What it says of an answer that reached the limit.
+    /// Stop reason of an answer that reached the limit.
     at_limit: &'static str,
 }
 
 const DIALECTS: [Dialect; 3] = [
     Dialect { format: "openai-chat", path: "/v1", max_tokens: "max_tokens", at_limit: "length" },
-    // It calls every answer in this format completed.
+    // The server reports every answer in this format as completed.
     Dialect { format: "openai-responses", path: "/v1", max_tokens: "max_output_tokens", at_limit: "stop" },
     Dialect { format: "anthropic", path: "", max_tokens: "max_tokens", at_limit: "length" },
 ];
@@ -77,7 +77,7 @@ fn answer(ended: &Ended, dialect: &Dialect) -> Value {
     line
 }
 
-/// One server for all of it: a second one would be as slow as both.
+/// Uses one server for all formats, because two servers would share the same processor.
 #[test]
 fn a_real_model_answers() {
     let Some(server) = LlamaServer::start().map(Server) else { return };
@@ -90,14 +90,14 @@ fn a_real_model_answers() {
 
 fn answers(server: &Server, dialect: &Dialect) {
     let format = dialect.format;
-    // Streamed or not, the same question has the same answer.
+    // Streamed and unstreamed answers to the same question are equal.
     let whole = answer(&server.call(dialect).run(), dialect);
     let streamed = answer(&server.call(dialect).args(["--stream"]).run(), dialect);
     assert_eq!(whole["text"], streamed["text"], "{format}");
     assert_eq!(whole["stop_reason"], streamed["stop_reason"], "{format}");
     assert_eq!(whole["usage"]["output_tokens"], streamed["usage"]["output_tokens"], "{format}");
 
-    // It comes in pieces, which are the answer.
+    // The deltas add up to the answer.
     let ended = server.run(dialect, MAX_TOKENS, "Name three colours.").run();
     assert_eq!(ended.code, Some(0), "{format}: {ended:#?}");
     let events = ended.lines();
@@ -109,12 +109,12 @@ fn answers(server: &Server, dialect: &Dialect) {
     assert!(pieces.len() > 3, "{format}: {pieces:?}");
     assert_eq!(events.last().unwrap()["payload"]["agent"]["message"]["parts"][0]["text"], pieces.concat(), "{format}");
 
-    // A request that the server refuses is its error.
+    // The server's refusal of a request is returned as an error.
     let refused = server.call(dialect).args(["--setting", r#"temperature="hot""#]).run();
     assert_eq!((refused.code, &refused.line()["error"]["kind"]), (Some(1), &"bad_request".into()), "{refused:#?}");
 }
 
-/// Stopped in the middle of its answer: the server stops working on it at once.
+/// Interrupts an answer. The server stops generating at once.
 fn stops(server: &Server, dialect: &Dialect) {
     let mut child = server.run(dialect, 2000, "Write a very long story about the sea.").start();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -126,11 +126,11 @@ fn stops(server: &Server, dialect: &Dialect) {
     let ended = Ended::of(child, Duration::from_secs(10), "a run that was stopped");
     assert_eq!(ended.code, Some(130), "{}: {ended:#?}", dialect.format);
     assert!(rest.last().unwrap().contains("run.cancelled"), "{}: {rest:?}", dialect.format);
-    // llama.cpp looks for a closed connection between two tokens.
+    // llama.cpp detects a closed connection between two tokens.
     server.wait_for_slots(0, Duration::from_secs(10));
 }
 
-/// Two runs at once: both answer, and the server had both at work.
+/// Starts two runs. Both are answered, and the server processes them concurrently.
 fn works_on_two_at_once(server: &Server, dialect: &Dialect) {
     let run = || server.run(dialect, 40, "Name three colours.").start();
     let (one, other) = (run(), run());

@@ -1,6 +1,6 @@
-//! A typed `#[agent]` against a real model server, llama.cpp's own, with a small real model: the server keeps the model
-//! to the schema of the return type. It installs about 130 MB, so it runs only when asked for:
-//! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_agent`.
+//! A typed `#[agent]` against llama.cpp's server with a small real model. The server constrains the
+//! model's output to the schema of the return type. It installs about 130 MB, so it runs only on
+//! request: `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_agent`.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ enum Continent {
 #[agent(model = "openai-chat/smollm2", temperature = 0, max_tokens = 60, output_retries = 0)]
 async fn describe(cx: &Context, country: String) -> agentflow::Result<Country>;
 
-/// The answer fits at the first attempt, since none other is allowed: a model this small does not keep to a schema by
-/// itself.
+/// Only one attempt is allowed. Without the server's constraint, a model this small would not
+/// produce valid output.
 #[tokio::test]
 async fn the_server_keeps_a_small_model_to_the_return_type() {
     let Some(server) = LlamaServer::start() else { return };

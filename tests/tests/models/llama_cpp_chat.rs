@@ -1,6 +1,7 @@
-//! A chat of twenty turns with a small real model behind llama.cpp's own server: one of them calls a tool that a person has
-//! to approve, the process is killed while it asks, and another one continues there. It installs about 130 MB, so it
-//! runs only when asked for: `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_chat`.
+//! A chat of twenty turns with a small real model behind llama.cpp's server. One turn calls a tool
+//! that a person has to approve. The process is killed while it asks, and another one continues. It
+//! installs about 130 MB, so it runs only on request: `AGENTFLOW_LIVE=1 cargo test --test models
+//! llama_cpp_chat`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use agentflow_tests::{Agentwf, Ended, LlamaServer};
 
-/// A small machine makes one token a second when it is busy.
+/// A small, busy machine generates one token per second.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// The question that needs the tool.
 const NINTH: &str = "Throw away the old letters.";
@@ -41,7 +42,7 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
             .collect();
     let mut first = chat(&server, folder.path());
     first.stdin.as_mut().unwrap().write_all((questions[..9].join("\n") + "\n").as_bytes()).unwrap();
-    // Its standard input stays open, so it waits for the answer.
+    // Standard input stays open, so the process waits for the answer.
     let said = BufReader::new(first.stderr.take().unwrap()).lines();
     let (send, lines) = mpsc::channel();
     std::thread::spawn(move || said.map_while(Result::ok).for_each(|line| drop(send.send(line))));

@@ -1,5 +1,5 @@
-//! The command line against a third-party server that breaks on demand. In the end the server reports the client's
-//! mistakes, and the test accepts none, warnings included.
+//! The command line against a third-party server that fails on demand. At the end the server
+//! reports the client's mistakes, and the test accepts no mistakes or warnings.
 
 use agentflow_tests::{Agentwf, Ended, Process, Python, free_port, get, post};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ struct Server {
     python: Python,
     _process: Process,
     base: String,
-    /// What is called, and below which path the server speaks that format.
+    /// Name of the model, and the server's path for its format.
     model: &'static str,
     path: &'static str,
 }
@@ -17,7 +17,7 @@ impl Server {
     fn start(model: &'static str, path: &'static str) -> Option<Self> {
         let python = agentflow_tests::llmock()?;
         let port = free_port().to_string();
-        // With a pause between pieces a client that stops reading is seen to stop.
+        // The pause between chunks makes it observable that a client stops reading.
         let mut command = python.program("llmock");
         command.args(["serve", "--port", &port, "--stream-chunk-delay-ms", "20"]);
         let mut process = Process::start(&mut command).expect("llmock can be started");
@@ -26,7 +26,7 @@ impl Server {
         Some(Self { python, _process: process, base, model, path })
     }
 
-    /// What the next requests meet.
+    /// Sets the behavior for the next requests.
     fn will(&self, behaviors: Value) {
         let answer = post(&format!("{}/_llmock/scenario", self.base), &json!({"behaviors": behaviors})).unwrap();
         assert!(answer.status < 300, "{answer:?}");
@@ -91,11 +91,12 @@ fn a_server_that_breaks_on_demand_finds_nothing_to_say_of_gemini() {
     judged("gemini/gemini-2.5-flash", "/gemini", 3);
 }
 
-/// `after` so many events of an answer the first text has been handed on: what breaks before that is tried again.
+/// Runs all checks for a model. `after` is the number of events that are sent until the first text
+/// has been delivered; a failure before that point is retried.
 fn judged(model: &'static str, path: &'static str, after: u32) {
     let Some(server) = Server::start(model, path) else { return };
 
-    // What passes is tried again, and the caller hears nothing of it.
+    // A temporary failure is retried without an error for the caller.
     for status in [429, 500, 529] {
         server.will(json!([{"type": "fail", "status": status, "retry_after": 1}]));
         let (before, prompt) = (server.requests(), format!("Once {status}."));
@@ -105,7 +106,7 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
         assert!(ended.took.as_millis() >= 1000, "it did not wait as it was told: {ended:#?}");
     }
 
-    // What does not pass is an error of its class, after the retries.
+    // A lasting failure becomes an error of its class after the retries.
     for (status, kind) in [(429, "rate_limited"), (500, "server"), (529, "overloaded")] {
         server.will(json!([{"type": "fail", "status": status, "times": 3}]));
         let (before, prompt) = (server.requests(), format!("Always {status}."));
@@ -116,7 +117,7 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
         assert_eq!(server.requests() - before, 3);
     }
 
-    // What fails for good is not tried again.
+    // A permanent failure is not retried.
     for (status, kind) in [(400, "bad_request"), (401, "auth"), (404, "not_found")] {
         server.will(json!([{"type": "fail", "status": status}]));
         let before = server.requests();
@@ -124,11 +125,12 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
         assert_eq!(server.requests() - before, 1);
     }
 
-    // A stream that breaks after its first pieces is an error, since the pieces were handed on; the caller asks again.
+    // A stream that breaks after its first deltas is an error, because the deltas were already
+    // delivered. The caller has to repeat the call.
     for (fault, kind) in [
         (json!({"kind": "truncate"}), "truncated"),
         (json!({"kind": "disconnect"}), "transport"),
-        // The JSON of an event stops in its middle.
+        // The JSON of an event is incomplete.
         (json!({"kind": "malformed"}), "truncated"),
         (json!({"kind": "stall", "stall_seconds": 30}), "timeout"),
     ] {
@@ -141,7 +143,8 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
         answered(&call().run());
     }
 
-    // A model that asks for a tool nobody offered, or writes no JSON, sees an error and continues.
+    // If the model calls an unknown tool or writes invalid JSON, it receives an error and
+    // continues.
     for (fault, status) in [("unknown_tool", "not_found"), ("malformed_arguments", "invalid_arguments")] {
         server.will(json!([{"type": "tool_fault", "kind": fault}]));
         let ended = server.run(&format!("The weather in Oslo, with {fault}?")).run();

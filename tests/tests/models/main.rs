@@ -1,4 +1,5 @@
-//! Models over HTTP: recorded traffic, servers that others wrote, and servers that break every rule.
+//! Models over HTTP: recorded traffic, third-party servers, and servers that violate their
+//! protocol.
 
 mod aimock;
 mod cassette;

@@ -1,9 +1,11 @@
-//! Odd but legal answers of the providers and of servers that speak their formats, one for each row of a data file.
+//! Unusual but legal answers of the providers and of compatible servers, one per row of a data
+//! file.
 //!
-//! A row has a `name`, the `source` where such an answer is shown or described, and the reply: a `document`, a `body` that
-//! is sent as it is, a list of `events`, or a `stream` that is sent as it is. A text among the events is sent as it is.
-//! `status`, `type` and `asks` change the status, the content type and the requested form. `expected` is the
-//! answer that a reasonable client reads: absent fields are empty, the stop reason is `stop`, and usage is not compared.
+//! A row has a `name`, the `source` that shows or describes such an answer, and the reply: a
+//! `document`, a raw `body`, a list of `events`, or a raw `stream`. A text among the events is sent
+//! unchanged. `status`, `type` and `asks` change the status, the content type and the requested
+//! form. `expected` is the answer that a client should read: absent fields are empty, the stop
+//! reason is `stop`, and usage is not compared.
 
 use std::fs;
 use std::path::Path;
@@ -18,10 +20,10 @@ use serde_json::{Value, json};
 
 use super::scripted_server::{Format, Reply, ScriptedServer};
 
-/// The longest wait for one answer. It only decides how long a failure takes.
+/// Time limit for an answer. It only determines how long a failing test takes.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// The fewest rows of each file.
+/// Minimum number of rows in a file.
 const FEWEST: usize = 50;
 
 #[derive(Deserialize)]
@@ -54,7 +56,7 @@ struct Expected {
     text: String,
     reasoning: String,
     calls: Vec<ExpectedCall>,
-    /// The MIME types of the files.
+    /// MIME types of the files.
     media: Vec<String>,
     stop: Option<String>,
     /// Names and counts of [`agentflow::model::Usage`].
@@ -67,7 +69,7 @@ struct Expected {
 struct ExpectedCall {
     id: Option<String>,
     name: String,
-    /// A value that is equal to the read arguments; a text is also equal to the arguments themselves.
+    /// Parsed arguments; a text may also equal the raw arguments.
     arguments: Value,
 }
 
@@ -75,7 +77,7 @@ struct ExpectedCall {
 #[serde(deny_unknown_fields)]
 struct ExpectedError {
     kind: String,
-    /// A part of the message.
+    /// A substring of the message.
     message: Option<String>,
     retryable: Option<bool>,
 }
@@ -106,7 +108,7 @@ impl Row {
         }
     }
 
-    /// Asks the model, and returns the problems of the answer.
+    /// Calls the model and returns the problems of the answer.
     async fn problems(&self, model: &dyn Model) -> Vec<String> {
         let answer = async {
             let events: Vec<ModelEvent> = model.stream(self.request()).try_collect().await?;
@@ -186,7 +188,7 @@ impl Expected {
             );
             ids.push(call.id.clone());
         }
-        // A listener hears the same text as the one who waits.
+        // The deltas contain the same text as the complete answer.
         let heard: String = events.iter().filter_map(text).collect();
         if events.len() > 1 {
             compare("text of the pieces", json!(self.text), json!(heard));

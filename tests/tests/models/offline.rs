@@ -1,8 +1,9 @@
-//! With `AGENTFLOW_OFFLINE` set, no third-party package is installed or used, and each test that needs one says so.
+//! With `AGENTFLOW_OFFLINE` set, no third-party package is installed or used, and each test that
+//! needs one reports this.
 
 use agentflow_tests::{aimock, llmock, sdk_types, test_as_process};
 
-/// Tells the process that this test starts that it is that process.
+/// Variable that marks the process started by this test.
 const INSIDE: &str = "AGENTFLOW_TEST_INSTALLS_NOTHING";
 
 #[test]

@@ -1,8 +1,9 @@
-//! A conversation that changes its provider in the middle, with reasoning and tool calls before the change and after
-//! it, for each ordered pair of the four wire formats. The answers are recorded traffic.
+//! A conversation that changes its provider, with reasoning and tool calls before and after the
+//! change, for each ordered pair of the four wire formats. The answers are recorded traffic.
 //!
-//! What the second provider is sent passes its own SDK's types, holds every call with its result, and nothing of what
-//! the first one thought. The first one, asked again, gets its own reasoning as it came, and nothing of the second's.
+//! The request to the second provider matches the types of its SDK, contains every call with its
+//! result, and contains no reasoning of the first provider. When the first provider is called
+//! again, it gets its own reasoning unchanged, and none of the second provider's.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) const RESPONSES: &str = "openai-responses";
 pub(super) const ANTHROPIC: &str = "anthropic";
 pub(super) const GEMINI: &str = "gemini";
 
-/// Each ordered pair, and the models by whose names they are asked: Gemini 3 wants signatures where 2.5 does not.
+/// Each ordered pair with the model names. Gemini 3 requires signatures, unlike 2.5.
 const PAIRS: [(&str, &str, &str, &str); 12] = [
     (CHAT, "gpt-5-mini", RESPONSES, "gpt-5-mini"),
     (CHAT, "qwen3", ANTHROPIC, "claude-sonnet-4-5"),
@@ -38,7 +39,8 @@ const PAIRS: [(&str, &str, &str, &str); 12] = [
     (GEMINI, "gemini-3-pro-preview", ANTHROPIC, "claude-sonnet-4-5"),
 ];
 
-/// Recorded first turns of a format: one with reasoning and a call, one with two calls side by side.
+/// Returns recorded first turns of a format: a turn with reasoning and a call, and a turn with two
+/// parallel calls.
 pub(super) fn turns(format: &str) -> [&'static str; 2] {
     match format {
         CHAT => ["oai-openrouter-reasoning-details", "oai-parallel-tools-sync"],
@@ -58,7 +60,7 @@ pub(super) fn model(replay: &Replay, format: &str, name: &str, key: &str) -> Arc
     }
 }
 
-/// A conversation and the results that its calls got.
+/// A conversation, and the results of its calls.
 struct Talk {
     conversation: Conversation,
     results: Vec<String>,
@@ -69,7 +71,8 @@ impl Talk {
         Self { conversation: Conversation::from("Find it out."), results: Vec::new() }
     }
 
-    /// Asks a model for its next turn and returns the request that its server got, and the answer.
+    /// Requests the next turn from a model. Returns the request that its server received, and the
+    /// answer.
     async fn ask(&self, replay: &Replay, format: &str, name: &str, case: &str, session: &str) -> (Value, Arc<Message>) {
         let key = format!("{case}~{session}");
         let tools: ToolManifest = ["lookup", "read_file"]
@@ -82,7 +85,7 @@ impl Talk {
         (replay.log_of(&key)[0]["body"].clone(), answer.message)
     }
 
-    /// Adds an answer and a result for each of its calls; every second one is a failure.
+    /// Adds an answer and a result for each of its calls. Every second result is a failure.
     fn take(&mut self, answer: Arc<Message>) {
         let results: Vec<_> = answer
             .tool_calls()
@@ -103,7 +106,7 @@ impl Talk {
     }
 }
 
-/// The calls of a request in order, and its results in order: how each names its call, and the results' texts.
+/// Returns the calls of a request, and its results with the id and text of each.
 pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec<(String, String)>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -135,7 +138,7 @@ pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec
                 }
             }
             _ => {
-                // A call without an id is named by its function, and told by its place.
+                // A call without an id is identified by its function name and its position.
                 let name = |part: &Value| text(part.get("id").unwrap_or(&part["name"]));
                 for part in entry["parts"].as_array().unwrap() {
                     if let Some(call) = part.get("functionCall") {
@@ -151,7 +154,7 @@ pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec
     (calls, results)
 }
 
-/// What a provider must get back of its first turn in a request, as it was recorded.
+/// Returns the part of the recorded first turn that the provider must get back.
 fn recorded(format: &str, case: &WireCase) -> Value {
     let body = &case.turns[0].body;
     let document = || serde_json::from_slice::<Value>(body).unwrap();
@@ -168,7 +171,7 @@ fn recorded(format: &str, case: &WireCase) -> Value {
     }
 }
 
-/// The same of a request: it follows the question at once.
+/// Returns the same part of a request, which directly follows the question.
 fn sent(format: &str, body: &Value) -> Value {
     match format {
         CHAT => body["messages"][1]["reasoning_details"].clone(),
@@ -178,7 +181,7 @@ fn sent(format: &str, body: &Value) -> Value {
     }
 }
 
-/// Every text that only the model which wrote these messages may see again.
+/// Returns all texts that may only be sent back to the model that wrote them.
 fn thoughts(messages: &[Arc<Message>]) -> Vec<String> {
     let mut found = Vec::new();
     for part in messages.iter().flat_map(|message| message.parts()) {
@@ -195,7 +198,7 @@ fn thoughts(messages: &[Arc<Message>]) -> Vec<String> {
     found
 }
 
-/// All texts of a value but those that only say what kind of thing it is.
+/// Collects all texts of a value, except those that only name a kind.
 fn texts(value: &Value, found: &mut Vec<String>) {
     const KINDS: [&str; 5] = ["type", "format", "provider", "model", "status"];
     match value {

@@ -1,5 +1,5 @@
-//! A model server on loopback that sends its replies in order, repeats the last one, and keeps the bodies of the requests. A
-//! reply is plain bytes, so the server does not depend on a wire format.
+//! A model server on loopback that sends its replies in order, repeats the last one, and records
+//! the request bodies. A reply is plain bytes, so the server does not depend on a wire format.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -30,12 +30,12 @@ pub(super) enum Format {
 impl Format {
     pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 
-    /// A model of this format at a server, which is not the provider's own.
+    /// Creates a model of this format at a server other than the provider's.
     pub(super) fn model(self, server: &ScriptedServer) -> Arc<dyn Model> {
         self.model_at(&server.url, HttpSettings::default().max_retries(0))
     }
 
-    /// A model of this format at an address.
+    /// Creates a model of this format at an address.
     pub(super) fn model_at(self, server: &str, http: HttpSettings) -> Arc<dyn Model> {
         macro_rules! model {
             ($builder:expr) => {
@@ -60,11 +60,11 @@ pub(super) enum After {
     Close,
     /// The connection stays open and silent until the client closes it.
     Silence,
-    /// This is sent repeatedly until the client closes the connection.
+    /// The text is sent repeatedly until the client closes the connection.
     Repeat(&'static str),
 }
 
-/// A reply, mostly with the status 200.
+/// A reply. The default status is 200.
 #[derive(Clone)]
 pub(super) struct Reply {
     status: u16,
@@ -74,22 +74,22 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// A reply that is one JSON document.
+    /// Creates a reply with a JSON document.
     pub(super) fn document(body: &Value) -> Self {
         Self::new("application/json", body.to_string())
     }
 
-    /// A reply that is a stream of events, one for each item.
+    /// Creates a reply with a stream of one event per item.
     pub(super) fn events(events: &[Value]) -> Self {
         Self::stream(events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>())
     }
 
-    /// A reply with the content type of event streams and any body.
+    /// Creates a reply with the content type of event streams and any body.
     pub(super) fn stream(body: impl Into<String>) -> Self {
         Self::new("text/event-stream", body)
     }
 
-    /// A reply with any content type and any body.
+    /// Creates a reply with any content type and any body.
     pub(super) fn new(content_type: impl Into<String>, body: impl Into<String>) -> Self {
         Self { status: 200, content_type: content_type.into(), body: body.into(), after: After::Close }
     }
@@ -111,7 +111,7 @@ impl Reply {
         write!(stream, "HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}")?;
         match self.after {
             After::Close => Ok(()),
-            // The client sends nothing more, so this returns when it closes the connection.
+            // The client sends no more data, so this returns when it closes the connection.
             After::Silence => stream.read(&mut [0]).map(drop),
             After::Repeat(text) => loop {
                 stream.write_all(text.as_bytes())?;

@@ -1,8 +1,8 @@
-//! What the four providers are sent in a session: at every prefix of its journal, a request that their own SDKs' types
-//! take, in which every call has its result.
+//! Requests to the four providers in a session. At every prefix of its journal the request matches
+//! the types of the provider's SDK, and every call has its result.
 //!
-//! A prefix is a session whose process ended there. The run that was stopped is cancelled, or resumed, and the next
-//! question follows.
+//! A prefix simulates a process that ended there. The interrupted run is cancelled or resumed, and
+//! the next question follows.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct Note {
     pub(super) text: String,
 }
 
-/// A model that gives an answer of a type by a tool.
+/// A model that gives typed answers through a tool.
 pub(super) struct ByTool(pub(super) ScriptedModel);
 
 impl Model for ByTool {
@@ -46,8 +46,8 @@ impl Model for ByTool {
 
 const RUNS: [&str; 3] = ["one", "two", "three"];
 
-/// Three runs: two calls at once, an answer that is given by a tool after one that did not fit, and a call before an
-/// answer.
+/// Executes three runs: one with two parallel calls, one with a tool-based answer after an invalid
+/// one, and one with a call before the answer.
 async fn session() -> Vec<Vec<Event>> {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
@@ -69,7 +69,7 @@ async fn session() -> Vec<Vec<Event>> {
     journals
 }
 
-/// A store that has so many events of the session.
+/// Creates a store with the first events of the session.
 async fn prefix(journals: &[Vec<Event>], mut events: usize) -> (MemoryStore, Option<RunId>) {
     let store = MemoryStore::new();
     let mut last = None;
@@ -101,7 +101,7 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
         let runtime = test_runtime().store(store).model_provider("house", house).build();
         match stopped {
             Some(run) if resumed => {
-                // What it is asked when it is resumed has its history too.
+                // The request of the resumed run contains its history, too.
                 let scripted = ScriptedModel::from_fn(|request| {
                     assert!(request.messages.open_calls().is_empty());
                     Turn::text("resumed")
@@ -121,11 +121,12 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
         ] {
             let window = SessionWindow::default().runs(2).tokens(300);
             let [all, some] = [SessionWindow::default(), window].map(|window| Session::from("s").window(window));
-            // Another model sums up what has no room.
+            // A second model summarizes the turns that do not fit.
             let summed_up =
                 Session::from("s").window(window.runs(1)).summarized(Summary::default().model("house/small"));
             let sessions = [(all, "all"), (some, "some"), (summed_up, "summed-up")];
-            // Summaries come between runs, so not every prefix of a run has to be seen with one.
+            // Summaries are made between runs, so it is enough to test some prefixes of a run with
+            // one.
             for (session, what) in sessions.into_iter().take(if events % 4 == 0 { 3 } else { 2 }) {
                 let key = format!("{}~{format}-{events}-{resumed}-{what}", turns(format)[0]);
                 // The agent that continues may have no tools.
@@ -133,7 +134,7 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
                 let agent =
                     Agent::new(model(&replay, format, name, &key)).tools(tools).instruct("Be kind.").runtime(&runtime);
                 let next = RunRequest::new("next").session(session).max_steps(1);
-                // It has no second turn, so it adds nothing to the session.
+                // The run is limited to one turn, so it adds no answer to the session.
                 let ended = agent.run(next).await;
                 let body = replay.log_of(&key)[0]["body"].clone();
                 let (calls, results) = calls_and_results(format, &body);
@@ -153,7 +154,7 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
     }
 }
 
-/// The last text of a request's conversation.
+/// Returns the last text of a request's conversation.
 fn text_of(body: &Value) -> String {
     let entries = [&body["messages"], &body["input"], &body["contents"]].into_iter().find_map(Value::as_array).unwrap();
     let last = entries.last().unwrap();

@@ -1,5 +1,5 @@
-//! `agentwf call` over the recorded traffic of real providers: however the bytes are split, it reads what the
-//! provider's own SDK read, and an incomplete answer is an error.
+//! `agentwf call` with the recorded traffic of real providers. For every split of the bytes the
+//! result equals that of the provider's own SDK, and an incomplete answer is an error.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -15,7 +15,7 @@ fn agentwf() -> Agentwf {
     Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
 }
 
-/// A call with the model, the tools and the output format of a recorded request.
+/// Builds a call with the model, the tools and the output format of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let recorded = &turn.request;
     let name = recorded["model"].as_str().unwrap_or("some-model");
@@ -34,16 +34,17 @@ fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     call
 }
 
-/// The prompt comes last, after a `--` so that it may begin as it likes.
+/// Runs the call. The prompt is last, after `--`, so that it may start with any character.
 fn ask(call: Agentwf) -> Ended {
     call.args(["--", "What is asked here does not matter."]).run()
 }
 
-/// What the command line has to say about a turn.
+/// Returns the expected output of the command line for a turn.
 fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     let sdk = &turn.expected;
     if case.id == "oai-mistral-thinking" {
-        // OpenAI's SDK fails at Mistral's form of content; this is what the recording says.
+        // OpenAI's SDK fails at Mistral's form of content, so the expectation comes from the
+        // recording.
         return json!({
             "text": "391", "reasoning": "17 x 23 = 391.", "tool_calls": [], "stop_reason": "stop",
             "usage": {"input_tokens": null, "output_tokens": null, "cached_tokens": null, "reasoning_tokens": null},
@@ -71,7 +72,7 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     })
 }
 
-/// All turns of a case's conversation in one format, each by a call of its own.
+/// Makes a separate call for each turn of a case in one format.
 fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str, streamed: bool) -> Result<(), String> {
     let files = TempDir::new().unwrap();
     let key = format!("{}{variant}~{}", case.id, if streamed { "streamed" } else { "whole" });
@@ -105,7 +106,8 @@ fn every_answer_is_read_as_the_official_sdk_reads_it() {
     let mut jobs = Vec::new();
     for case in cases {
         for variant in VARIANTS {
-            // An answer is read by what it says it is, so each is asked for in both ways.
+            // A response is parsed by its content type, so each one is requested streamed and
+            // unstreamed.
             jobs.extend([true, false].map(|streamed| (case.clone(), variant, streamed)));
         }
     }
@@ -123,7 +125,7 @@ fn a_conversation_continues_with_results() {
     let mut conversations = 0;
     for case in cases.iter().filter(|case| case.turns.len() > 1 && case.turns.iter().all(|turn| turn.status == 200)) {
         let calls = |turn: &WireTurn| turn.expected["tool_calls"].as_array().map_or(0, Vec::len);
-        // A conversation continues where the model asks for tools.
+        // A conversation continues after a turn with tool calls.
         let turns = 1 + case.turns.iter().take_while(|turn| calls(turn) > 0).count();
         if turns < 2 || case.turns.iter().any(|turn| turn.provider != CHAT) {
             continue;
@@ -141,7 +143,7 @@ fn a_conversation_continues_with_results() {
             let expected = expected(case, turn);
             assert_eq!(relevant(printed, &expected), expected, "{}", case.id);
         }
-        // The second request holds the calls as they came, and one result for each.
+        // The second request contains the calls unchanged, and one result for each.
         let sent = replay.log_of(&case.id)[1]["body"]["messages"].clone();
         let roles: Vec<_> = sent.as_array().unwrap().iter().map(|message| message["role"].clone()).collect();
         let results = vec![json!("tool"); calls(&case.turns[0])];
@@ -155,7 +157,7 @@ fn a_conversation_continues_with_results() {
     }
 }
 
-/// Where the model says why it stopped: what comes before is not a whole answer.
+/// Returns the position of the stop reason. Shorter answers are incomplete.
 fn whole_from(body: &[u8]) -> usize {
     let reason = br#""finish_reason""#;
     let stops = body.windows(reason.len()).enumerate().filter(|(_, window)| window == reason).map(|(at, _)| at);
@@ -187,7 +189,7 @@ fn half_an_answer_is_an_error() {
             case.turns[0].body.trim_ascii_end().len()
         };
         for fault in broken {
-            // At the very start, in the middle, and just before the answer is whole.
+            // At the start, in the middle, and just before the answer is complete.
             jobs.extend([1, whole / 2, whole - 1].map(|at| (case.clone(), fault, at)));
         }
     }

@@ -1,5 +1,5 @@
-//! The recorded traffic of Anthropic Messages and Gemini through `agentwf call`: what is read is what the provider's
-//! own SDK read, and what is sent passes its types.
+//! The recorded traffic of Anthropic Messages and Gemini through `agentwf call`. Results equal
+//! those of the provider's own SDK, and requests match its types.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use agentflow_tests::{Agentwf, Replay, VARIANTS, WireCase, WireTurn, relevant, r
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A call with the model and the tools of a recorded request.
+/// Builds a call with the model and the tools of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let name = turn.request["model"].as_str().unwrap_or("some-model");
     let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["call", "--json", "--base-url", url]);
@@ -23,7 +23,7 @@ fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
         None => vec![tool.clone()],
     });
     for (at, tool) in functions.filter(|tool| tool["name"].is_string()).enumerate() {
-        // Tools that run at the provider have a type of their own and no schema.
+        // Tools that run at the provider have a special type and no schema.
         if tool["type"].is_string() && tool["type"] != "custom" {
             continue;
         }
@@ -36,7 +36,7 @@ fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     if turn.streamed { call.args(["--stream"]) } else { call }
 }
 
-/// Gemini's own schemas write `OBJECT` for `object`.
+/// Converts the type names of Gemini's schemas, such as `OBJECT`, to lower case.
 fn lower_types(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => fields
@@ -97,11 +97,11 @@ fn expected_gemini(sdk: &Value) -> Value {
     })
 }
 
-/// What the command line has to say about a turn.
+/// Returns the expected output of the command line for a turn.
 fn expected(turn: &WireTurn) -> Value {
     let sdk = &turn.expected;
     if let Some(status) = sdk["status"].as_u64() {
-        // Gemini answers a wrong key with 400.
+        // Gemini answers an invalid key with 400.
         let kind = if status == 404 { "not_found" } else { "auth" };
         return json!({"status": status, "kind": kind, "retryable": false});
     }
@@ -111,12 +111,12 @@ fn expected(turn: &WireTurn) -> Value {
     }
 }
 
-/// What was printed, in the form of what is expected.
+/// Converts the output to the form of the expectation.
 fn printed_as(printed: &Value, expected: &Value) -> Value {
     let mut printed = printed.clone();
     printed["input"] = json!(count(&printed["usage"]["input_tokens"]));
     printed["output"] = json!(count(&printed["usage"]["output_tokens"]));
-    // The ids that Gemini leaves out are made by the adapter.
+    // The adapter generates the ids that Gemini leaves out.
     let with_ids =
         expected["tool_calls"].as_array().is_some_and(|calls| calls.iter().all(|call| call.get("id").is_some()));
     if let Some(calls) = printed["tool_calls"].as_array_mut().filter(|_| !with_ids) {
@@ -128,7 +128,7 @@ fn printed_as(printed: &Value, expected: &Value) -> Value {
     relevant(&printed, expected)
 }
 
-/// All turns of a format in a case, each by a call of its own.
+/// Makes a separate call for each turn of a case in one format.
 fn turn_by_turn(replay: &Replay, format: &str, case: &WireCase, variant: &str) -> Result<(), String> {
     let files = TempDir::new().unwrap();
     let key = format!("{}{variant}~{format}", case.id);
@@ -179,7 +179,8 @@ fn model(format: &str, url: &str) -> Arc<dyn Model> {
     }
 }
 
-/// The first two turns of a case as one conversation: the second request, as it was received.
+/// Sends the first two turns of a case as one conversation. Returns the second request as it was
+/// received.
 async fn second_request(replay: &Replay, case: &WireCase) -> Value {
     let url = replay.root_url(&case.id);
     let mut conversation = Conversation::from("Go on.");
@@ -207,7 +208,8 @@ async fn what_a_provider_made_goes_back_to_it_as_it_was() {
         let sent = second_request(&replay, case(id)).await;
         assert_eq!(sent["contents"][1]["parts"], recorded["candidates"][0]["content"]["parts"], "{id}");
     }
-    // From Anthropic to Gemini: the call and its result are there, the reasoning of the other is not.
+    // From Anthropic to Gemini: the call and its result are sent, the other provider's reasoning is
+    // not.
     let sent = second_request(&replay, case("gem-resume-thinking-tools")).await;
     let text = sent.to_string();
     assert!(text.contains("functionCall") && text.contains("functionResponse"), "{text}");

@@ -1,5 +1,5 @@
-//! The recorded traffic of the Responses API through `agentwf call`, and typed answers of both OpenAI formats: what is
-//! read is what OpenAI's own SDK read, and what is sent passes its types.
+//! The recorded traffic of the Responses API through `agentwf call`, and typed answers of both
+//! OpenAI formats. Results equal those of OpenAI's own SDK, and requests match its types.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const RESPONSES: &str = "openai-responses";
 
-/// A call with the model and the tools of a recorded request.
+/// Builds a call with the model and the tools of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let name = turn.request["model"].as_str().unwrap_or("some-model");
     let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["call", "--json", "--base-url", url]);
@@ -40,11 +40,11 @@ fn ask(call: Agentwf) -> Ended {
     call.args(["--", "What is asked here does not matter."]).run()
 }
 
-/// What the command line has to say about a turn.
+/// Returns the expected output of the command line for a turn.
 fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     let sdk = &turn.expected;
     if let Some(status) = sdk["status"].as_u64() {
-        // An unknown model is a bad request here.
+        // Here an unknown model is a bad request.
         let kind = if status == 401 { "auth" } else { "not_found" };
         return json!({"status": status, "kind": kind, "retryable": false});
     }
@@ -56,7 +56,8 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
         "cached_tokens": sdk["usage"]["cached"], "reasoning_tokens": sdk["usage"]["reasoning"],
     });
     if case.id == "resp-reasoning-completed-empty-stream" {
-        // The last event holds no output, and the SDK then has none; we keep what was streamed.
+        // The last event has no output, so the SDK returns none. Our adapter keeps the streamed
+        // text.
         return json!({"tool_calls": [], "stop_reason": "stop", "usage": usage});
     }
     let calls = sdk["tool_calls"].as_array().unwrap().iter().map(|call| {
@@ -74,14 +75,14 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     })
 }
 
-/// Every case that has turns of this format, those of a conversation that changed the provider too.
+/// Returns every case with turns of this format, including conversations that changed the provider.
 fn cases() -> Option<Vec<WireCase>> {
     let mut cases = wire_cases("")?;
     cases.retain(|case| case.turns.iter().any(|turn| turn.provider == RESPONSES));
     Some(cases)
 }
 
-/// All turns of this format in a case, each by a call of its own.
+/// Makes a separate call for each turn of this format in a case.
 fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str) -> Result<(), String> {
     let files = TempDir::new().unwrap();
     let key = format!("{}{variant}", case.id);
@@ -138,7 +139,7 @@ fn a_conversation_continues_with_reasoning_and_results_in_place() {
             let expected = expected(case, turn);
             assert_eq!(relevant(printed, &expected), expected, "{}", case.id);
         }
-        // The second request holds every item as it came and a result for each call.
+        // The second request contains every output item unchanged, and a result for each call.
         let sent = replay.log_of(&case.id)[1]["body"]["input"].as_array().unwrap().clone();
         let output = output(&case.turns[0]);
         assert_eq!(sent.len(), 1 + output.len() + calls(&case.turns[0]), "{}: {sent:?}", case.id);
@@ -165,7 +166,7 @@ fn a_conversation_continues_with_reasoning_and_results_in_place() {
     }
 }
 
-/// The output of a recorded answer.
+/// Returns the output items of a recorded answer.
 fn output(turn: &WireTurn) -> Vec<Value> {
     let body = String::from_utf8(turn.body.clone()).unwrap();
     let whole: Value = if turn.streamed {
@@ -187,7 +188,7 @@ fn half_an_answer_is_an_error() {
         if turn.expected["stream_error"].is_string() {
             continue;
         }
-        // A stream is whole with its last event, a document with its last brace.
+        // A stream is complete with its last event, a document with its last brace.
         let body = turn.body.trim_ascii_end();
         let whole = if turn.streamed { body.iter().rposition(|byte| *byte == b'{').unwrap() } else { body.len() };
         for (option, kind) in [("end", "truncated"), ("cut", "transport"), ("stall", "timeout")] {
@@ -209,7 +210,8 @@ fn half_an_answer_is_an_error() {
     });
 }
 
-/// A recorded typed request, retried: the shape that is sent is the recorded one, with and without tools.
+/// Repeats a recorded typed request. The request format equals the recorded one, with and without
+/// tools.
 #[tokio::test]
 async fn a_typed_answer_is_asked_for_as_it_was_recorded() {
     let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };

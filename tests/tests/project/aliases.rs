@@ -1,5 +1,5 @@
-//! Names from other frameworks and from the specifications of this project: a search in the documentation finds each of them, as
-//! an item or as an alias of one.
+//! Names from other frameworks and from this project's specifications. A search in the
+//! documentation finds each one as an item or as an alias.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -80,7 +80,7 @@ const NAMES: &[&str] = &[
     "hydrate",
     "to_agent_card",
     "agent_cards",
-    // Words of other libraries.
+    // Terms of other libraries.
     "preamble",
     "system_prompt",
     "prompt",

@@ -1,35 +1,36 @@
-//! No test waits without a limit: an event that never comes fails the test and does not hang it.
+//! Checks that no test waits without a limit: a missing event fails the test instead of hanging it.
 //!
-//! It searches the source text: a wait is bounded if it is an argument of a call that has a limit, or if the line above it
-//! kills the process or has waited for its end.
+//! Works on the source text. A wait is bounded if it is an argument of a call with a limit, or if
+//! the line above it kills the process or has waited for its end.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// Functions that end the wait in their arguments.
+/// Functions that limit the waits in their arguments.
 const LIMITED: &str = r"\b(?:within|wait_until|timeout|timeout_at|in_time)\(";
 
 /// Waits without a time limit.
 const WAITS: [&str; 6] = [
     r"\.(?:notified|changed|acquire|recv)\(\)\s*\.await",
-    // Of channels and threads of the standard library, and of child processes.
+    // Channels and threads of the standard library, and child processes.
     r"\.recv\(\)",
     r"\.join\(\)\s*\.(?:unwrap|expect|is_)",
     r"\.(?:wait|wait_with_output)\(\)",
-    // The events of runs and updates of tasks.
+    // Events of runs, and updates of tasks.
     r"\b(?:events|stream|run|updates)\.next\(\)\s*\.await",
     r"StreamExt::next\(&mut \w+\)\s*\.await",
 ];
 
-/// Loops that poll.
+/// Polling inside a loop.
 const LOOKS: &str = r"yield_now\(\)|\bsleep\(";
 
-/// A loop that has a limit.
+/// Limit of a loop.
 const OWN_LIMIT: &str = r"elapsed\(\)|\bin_time\(|\bwithin\(|\btimeout\(";
 
-/// Bare waits outside of the tests themselves, each with the reason. The text is part of the line.
+/// Allowed waits outside of the tests themselves, each with the reason. The text is part of the
+/// line.
 const ALLOWED: [(&str, &str, &str); 17] = [
     ("src/elsewhere.rs", "self.said.lock().await.recv()", "a worker is told to stop by the run, or never"),
     ("src/wire_cases.rs", "worker.join()", "each job has a limit"),
@@ -54,8 +55,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the source files of the tests of all packages, with their shared code. Tests of compiler messages do not run, and
-/// tests end the programs under `bin` that they start.
+/// Returns the source files of the tests of all packages, with their shared code. Tests of compiler
+/// messages are excluded because they do not run, and programs in `bin` because tests end the
+/// programs they start.
 fn files() -> Vec<PathBuf> {
     let folders = ["tests/tests", "tests/src", "tests/include", "examples/tests", "agentflow/tests"];
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
@@ -75,7 +77,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The parts of a text that are arguments of a call with a limit.
+/// Returns the ranges of a text that are arguments of a call with a limit.
 fn limited(text: &str, call: &Regex) -> Vec<Range<usize>> {
     let end = |begin: usize| {
         let mut depth = 1;
@@ -88,7 +90,7 @@ fn limited(text: &str, call: &Regex) -> Vec<Range<usize>> {
     call.find_iter(text).map(|found| found.end()..end(found.end())).collect()
 }
 
-/// The lines of a block that begins with a line.
+/// Returns the lines of the block that starts at a line.
 fn block<'t>(lines: &[&'t str], at: usize) -> Vec<&'t str> {
     let indent = lines[at].len() - lines[at].trim_start().len();
     let close = format!("{}}}", " ".repeat(indent));
@@ -97,7 +99,7 @@ fn block<'t>(lines: &[&'t str], at: usize) -> Vec<&'t str> {
     lines[at..=at + length.map_or(0, |length| length + 1)].to_vec()
 }
 
-/// The bare waits of a file, each with the number of its line.
+/// Returns the unbounded waits of a file with their line numbers.
 fn bare_waits(text: &str) -> Vec<(usize, String)> {
     let pattern = |text: &str| Regex::new(text).unwrap();
     let (call, waits, looks) = (pattern(LIMITED), pattern(&WAITS.join("|")), pattern(LOOKS));
@@ -109,7 +111,7 @@ fn bare_waits(text: &str) -> Vec<(usize, String)> {
     for wait in waits.find_iter(text).filter(|wait| !is_limited(wait.start())) {
         let at = text[..wait.start()].matches('\n').count();
         let above = at.checked_sub(1).map_or("", |above| lines[above]);
-        // A loop over a channel ends when its senders have gone.
+        // A loop over a channel ends when its senders are dropped.
         let is_loop = lines[at].contains("while let ") && wait.as_str().contains("recv");
         let is_ended = above.contains(".kill()") || above.contains("wait_until(");
         if !is_loop && !is_ended && !lines[at].trim_start().starts_with("//") {

@@ -1,21 +1,25 @@
-//! A budget for the number of crates that a user compiles. A new dependency that exceeds it needs a decision.
+//! Budgets for the number of crates that a user compiles. A dependency that exceeds one needs a
+//! decision.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// The library without default features.
+/// Crates of the library without default features.
 const CORE: usize = 60;
-/// The same with the client of the Model Context Protocol, which needs `dynamic`.
+/// Crates of the library without default features but with the MCP client, which needs `dynamic`.
 const MCP: usize = 118;
-/// What the client, also over HTTP, adds to the default with `dynamic`, which checks arguments by the servers' schemas.
+/// Crates that the MCP client, including HTTP, adds to the default features with `dynamic`, which
+/// validates arguments against the servers' schemas.
 const MCP_HTTP: usize = 35;
-/// What it adds to the default alone: half of it is `jsonschema` and what that needs.
+/// Crates that the MCP client adds to the default features alone. Half of them are `jsonschema` and
+/// its dependencies.
 const MCP_HTTP_WITH_SCHEMAS: usize = 67;
-/// The client and the server of the Agent2Agent protocol with notifications, beside the client of HTTP, the check of schemas
-/// and `axum`.
+/// Crates that the A2A client and server with notifications add to the HTTP client, schema
+/// validation and `axum`.
 const A2A: usize = 12;
-/// A hello program with default features and tokio; written by hand over reqwest it is 93.
+/// Crates of a hello program with default features and tokio. The same program written with reqwest
+/// has 93.
 const HELLO: usize = 115;
 
 #[test]
@@ -50,7 +54,7 @@ fn agents_of_other_programs_keep_to_their_budget() {
     };
     let given: BTreeSet<String> = of("http,dynamic").into_iter().chain(crates(&workspace(), &["-p", "axum"])).collect();
     let mut more: BTreeSet<String> = of("a2a-client,a2a-push").difference(&given).cloned().collect();
-    // It is in both lists.
+    // The package itself is in both lists.
     more.insert(format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION")));
     check("a2a", A2A, &more);
 }
@@ -85,7 +89,8 @@ fn workspace() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// What is compiled for the program itself, build scripts and tests left out: `name vVERSION` of each crate.
+/// Returns the crates compiled for the program itself as `name vVERSION`, without build scripts and
+/// tests.
 fn crates(folder: &Path, options: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--offline"])

@@ -1,5 +1,5 @@
-//! The picture of the crates in `ARCHITECTURE.md` has the arrows that Cargo knows. The test runs `cargo metadata` and links
-//! nothing.
+//! Checks that the crate diagram in `ARCHITECTURE.md` has the dependencies that Cargo reports. The
+//! test runs `cargo metadata` and links no crate.
 
 use std::collections::BTreeSet;
 use std::fs;

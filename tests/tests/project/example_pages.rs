@@ -1,5 +1,5 @@
-//! The pages of the examples: each program has one, which the table of the README leads to, with its command and links that lead
-//! somewhere. It reads files and runs nothing.
+//! Pages of the examples: each program has a page with its command, the README's table links to it,
+//! and its links are valid. The test only reads files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::listed_examples::{examples, programs};
 
-/// The links of a page that lead to files of the repository.
+/// Returns the links of a page to files of the repository.
 fn links(page: &str) -> Vec<&str> {
     let ends = page.match_indices("](").filter_map(|(at, begin)| page[at + begin.len()..].split_once(')'));
     ends.map(|(link, _)| link).filter(|link| !link.contains("://")).collect()
@@ -29,7 +29,7 @@ fn every_program_has_a_page() {
             let leads = examples().join("pages").join(link);
             assert!(leads.is_file(), "the page of `{name}` leads nowhere: {link}");
         }
-        // Each file of the program is named.
+        // The page names each file of the program.
         let folder = examples().join("src/bin").join(&name);
         let files = fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path());
         for file in files.filter(|path| path.is_file()) {

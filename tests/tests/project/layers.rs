@@ -1,14 +1,16 @@
-//! The rooms of each crate and their imports: read from the `use crate::` lines, and compared with one list.
+//! The modules of each crate and their imports, read from the `use crate::` lines and compared with
+//! one list.
 //!
-//! A room is a file or a folder directly below the source folder of a crate. It imports only from rooms above it in the list, so
-//! there is no circle of rooms; within a room, files may know each other, up to a limit. Cargo refuses circles of crates.
+//! A room is a file or folder directly below the source folder of a crate. It imports only from
+//! rooms above it in the list, so rooms form no cycles. Within a room, files may import each other,
+//! up to a limit. Cargo refuses cycles between crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::workspace::root;
 
-/// The crates that have rooms, each with its rooms from the vocabulary to the surfaces.
+/// Crates with rooms, and the rooms of each from the bottom to the top layer.
 const CRATES: [(&str, &[&str]); 6] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
@@ -18,10 +20,10 @@ const CRATES: [(&str, &[&str]); 6] = [
     ("crates/views/src", VIEWS),
 ];
 
-/// The rooms of `agentflow-schema`.
+/// Rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
 
-/// The rooms of `agentflow-http`.
+/// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
     "url_parts",
     "wait_times",
@@ -34,9 +36,9 @@ const HTTP: &[&str] = &[
     "lib",
 ];
 
-/// The rooms of `agentflow-core`.
+/// Rooms of `agentflow-core`.
 const CORE: &[&str] = &[
-    // The vocabulary.
+    // Vocabulary.
     "tuples",
     "text_file",
     "mask",
@@ -61,7 +63,7 @@ const CORE: &[&str] = &[
     "dry_run",
     "definition",
     "linked",
-    // What a model says, what happened, where it is kept.
+    // Models, events and storage.
     "model",
     "http_address",
     "event",
@@ -69,7 +71,7 @@ const CORE: &[&str] = &[
     "error",
     "memory",
     "session",
-    // What a run is, whatever is run in it.
+    // Runs, independent of their content.
     "run",
     "executor",
     "context",
@@ -79,15 +81,15 @@ const CORE: &[&str] = &[
     "tools",
     "a2a",
     "mcp",
-    // What is run.
+    // Agents and workflows.
     "agent",
     "workflow",
-    // What is put together with operators, and read from a file.
+    // Workflows from operators and from files.
     "pipeline",
     "document",
-    // The only room that knows both.
+    // The only room that depends on both.
     "runtime",
-    // The surfaces.
+    // Interfaces.
     "a2a_server",
     "mcp_server",
     "cli",
@@ -95,18 +97,18 @@ const CORE: &[&str] = &[
     "lib",
 ];
 
-/// The rooms of `agentflow-models`.
+/// Rooms of `agentflow-models`.
 const MODELS: &[&str] =
     &["loose", "http", "sent_call", "assembly", "openai", "anthropic", "gemini", "decoder_tests", "lib"];
 
-/// The rooms of `agentflow-sqlite`.
+/// Rooms of `agentflow-sqlite`.
 const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
 
-/// The rooms of `agentflow-views`.
+/// Rooms of `agentflow-views`.
 const VIEWS: &[&str] =
     &["screen_event", "agent_event", "task_chunk", "task_request", "task_result", "process_request", "lib"];
 
-/// Files that import each other within one room, at most.
+/// Maximum number of files within one room that import each other.
 const CIRCLE: usize = 6;
 
 fn files(folder: &Path, all: &mut Vec<PathBuf>) {
@@ -120,14 +122,14 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file without comments and without its tests.
+/// Returns the code of a file without comments and tests.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// The paths that a file names after a word such as `crate::`, as lists of their parts.
+/// Returns the paths that follow a prefix such as `crate::`, split into their parts.
 fn named(code: &str, begin: &str) -> Vec<Vec<String>> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -202,7 +204,7 @@ fn circles_stay_small_and_within_a_room() {
 fn check_circles(source: &Path) {
     let mut all = Vec::new();
     files(source, &mut all);
-    // Each file by its module path, such as `workflow::driver::task`.
+    // Maps each file to its module path, such as `workflow::driver::task`.
     let module = |path: &Path| {
         let within = path.strip_prefix(source).unwrap().with_extension("");
         let mut parts: Vec<String> = within.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -224,7 +226,8 @@ fn check_circles(source: &Path) {
             while !to.is_empty() && !modules.contains_key(&to) {
                 to.pop();
             }
-            // A folder's own file hands names on: what it imports from below is its door and no dependency.
+            // A folder's own module file re-exports names, so its imports from below do not count
+            // as dependencies.
             let is_door = |folder: &Vec<String>, file: &Vec<String>| file.starts_with(folder) && file != folder;
             if let Some((to, _)) = modules.get_key_value(&to)
                 && to != of

@@ -1,10 +1,12 @@
-//! The numbers in the table of limits agree with the code. The test reads source files and links nothing.
+//! Checks that the table of limits in the documentation agrees with the code. The test reads source
+//! files and links no crate.
 
 use std::fs;
 
 use crate::workspace::{library_file, root};
 
-/// The reader and the limit of a row, the file below the source folder of its crate, and the constant or field in it.
+/// Rows of the table: the reader and its limit, the source file of its crate, and the constant or
+/// field.
 const ROWS: &[(&str, &str, &str, &str)] = &[
     ("value that crosses a step", "depth", "value/faithful.rs", "DEEPEST"),
     ("schema", "depth", "schema_check/schema_graph.rs", "MOST_DEPTH"),
@@ -78,7 +80,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("output of a tool", "bytes", "tool_definition.rs", "MAX_OUTPUT"),
 ];
 
-/// Rows without a constant in this project.
+/// Rows whose limit has no constant in this project.
 const FOREIGN: &[(&str, &str)] = &[("JSON", "depth")];
 
 /// Returns the value of a constant, or the default of a field.

@@ -1,5 +1,5 @@
-//! The programs of `examples/`, the rows of its README and its tests: each program has a row and a test that starts it, and no
-//! row or test is of a program that is gone. It reads their files and runs none of them.
+//! Checks that each program of `examples/` has a row in the README and a test that starts it, and
+//! that no row or test refers to a removed program. The test only reads files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
-/// The programs as cargo finds them: a file, or a folder with a `main.rs`.
+/// Returns the programs as cargo finds them: a file, or a folder with a `main.rs`.
 pub(crate) fn programs() -> BTreeSet<String> {
     let entries = fs::read_dir(examples().join("src/bin")).unwrap().map(|entry| entry.unwrap().path());
     let is_program = |path: &PathBuf| match path.is_dir() {
@@ -20,7 +20,7 @@ pub(crate) fn programs() -> BTreeSet<String> {
     programs.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// The names of the rows of a table and where their links lead.
+/// Returns the names in the rows of a table and their links.
 fn rows(readme: &str) -> Vec<(String, String)> {
     let name_and_rest = |line: &str| {
         let (name, rest) = line.strip_prefix("| [`")?.split_once("`](")?;
@@ -29,7 +29,7 @@ fn rows(readme: &str) -> Vec<(String, String)> {
     readme.lines().filter_map(name_and_rest).collect()
 }
 
-/// The programs that a test starts.
+/// Returns the programs that a test starts.
 fn started(test: &str) -> BTreeSet<String> {
     let begins = test.match_indices("CARGO_BIN_EXE_").map(|(at, begin)| &test[at + begin.len()..]);
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';

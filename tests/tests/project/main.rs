@@ -1,5 +1,5 @@
-//! Tests of the project itself: its crates, its files, its public surface, its rooms, its words. They do not link the
-//! library.
+//! Tests of the project itself: crates, files, public API, module layers and wording. They do not
+//! link the library.
 
 mod aliases;
 mod bare_waits;

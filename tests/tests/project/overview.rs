@@ -1,5 +1,5 @@
-//! The overview page: a line for each public module and each feature of the library, and no other. It reads files and runs
-//! nothing.
+//! Checks that the overview page has exactly one row for each public module and each feature of the
+//! library. The test only reads files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(library().join(file)).unwrap()
 }
 
-/// The names in the first cells of a section's table.
+/// Returns the names in the first cells of a section's table.
 fn rows(section: &str) -> BTreeSet<String> {
     let name = |line: &str| {
         let cell = line.strip_prefix("| ")?.split(" |").next()?;
@@ -22,13 +22,13 @@ fn rows(section: &str) -> BTreeSet<String> {
     section.lines().filter_map(name).collect()
 }
 
-/// Returns the modules of the library: its own, and those of other crates that it shows as its own.
+/// Returns the modules of the library: its own, and re-exported modules of other crates.
 fn public_modules(lib: &str) -> BTreeSet<String> {
     let own = lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.split([';', ' ']).next());
     let mut modules: BTreeSet<String> = own.map(str::to_owned).collect();
     for shown in lib.split("#[doc(inline)]\npub use ").skip(1) {
         let shown = shown.split(';').next().unwrap_or_default();
-        // A whole crate is a module under another name.
+        // A re-exported crate is a module under another name.
         let (_, names) = shown.split_once("::").or_else(|| shown.split_once(" as ")).unwrap();
         let names = names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
         modules.extend(names.map(str::to_owned));

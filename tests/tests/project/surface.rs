@@ -1,11 +1,11 @@
-//! Counts the public surface: it grows by decision, not by accident.
+//! Checks the size of the public API, so that it grows only by decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::workspace::{LIBRARIES, SOURCES, is_internal, root};
 
-/// Everything that the crate root exports beside the macros and the public modules: what a program names most.
+/// Exports of the crate root, without macros and public modules.
 const ROOT: &[&str] = &[
     "Agent",
     "Approval",
@@ -23,20 +23,20 @@ const ROOT: &[&str] = &[
     "Runtime",
     "Tool",
     "Workflow",
-    // The tools that the library itself has.
+    // Tools that the library provides.
     "ask_user",
     "exit_loop",
     "forget",
     "recall",
     "remember",
-    // The forms of a workflow.
+    // Forms of a workflow.
     "fallback",
     "gate",
     "map",
     "race",
     "repeat",
     "timeout",
-    // Of others: what expansions and implementations name.
+    // Re-exports of other crates for macro expansions and trait implementations.
     "async_trait",
     "opentelemetry",
     "schemars",
@@ -44,8 +44,8 @@ const ROOT: &[&str] = &[
     "serde_json",
 ];
 
-/// The crates whose types stand in public signatures, each with the reason. A new major version of one of them is a new
-/// major version of ours.
+/// Crates whose types are in public signatures, each with the reason. A new major version of such a
+/// crate requires a new major version of ours.
 const FOREIGN: &[(&str, &str)] = &[
     (
         "axum",
@@ -63,7 +63,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
 ];
 
-/// The source files of a folder with their code.
+/// Returns the source files of a folder with their code.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let (mut open, mut all) = (vec![root().join(folder)], Vec::new());
     while let Some(folder) = open.pop() {
@@ -81,7 +81,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     all
 }
 
-/// The part of a file before its tests.
+/// Returns the part of a file before its tests.
 fn before_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
 }
@@ -110,8 +110,9 @@ fn the_root_has_few_names() {
     assert!(prelude.contains("Agent"));
 }
 
-/// Counts the methods after the dot of an agent: its own, in all files, and those of traits that the prelude brings. More are a list and no longer a menu; rarer settings belong into `AgentSettings`, `Hooks`, `RunRequest` or
-/// `Runtime`.
+/// Counts the methods of an agent: its own in all files, and those of traits in the prelude. The
+/// limit keeps completion lists readable; rarer settings belong in `AgentSettings`, `Hooks`,
+/// `RunRequest` or `Runtime`.
 #[test]
 fn methods_after_the_dot_are_counted() {
     let methods = |begin: &str| {
@@ -142,18 +143,18 @@ fn methods_after_the_dot_are_counted() {
     let brought: Vec<&String> = traits.iter().filter(|name| prelude.contains(name.as_str())).collect();
     assert!(traits.len() > 1 && brought.is_empty(), "the prelude brings {brought:?} of {traits:?}");
     let handle = methods("\nimpl<T> RunHandle<T> {");
-    // Seven of them are control requests, one says more to an agent, one waits for a question, two read artifacts, and two
-    // what was spent.
+    // Seven control requests, one for a message to the agent, one that waits for a question, two
+    // for artifacts, and two for usage.
     assert!((8..=21).contains(&handle.len()), "{} methods: {handle:#?}", handle.len());
 }
 
-/// The same control has the same name on the handle, on the runtime and on the command line.
+/// Each control request has the same name on the handle, on the runtime and on the command line.
 #[test]
 fn controls_have_one_name_everywhere() {
     let text = |file: &str| std::fs::read_to_string(root().join("crates/core/src").join(file)).unwrap();
     let (handle, runtime, cli) = (text("run/handle.rs"), text("runtime/control.rs"), text("cli/args.rs"));
     for control in ["pause", "unpause", "cancel", "retry", "approve"] {
-        // Awaited, or a request that is awaited.
+        // An async function, or a function that returns an awaitable request.
         let methods = [format!("pub async fn {control}("), format!("pub fn {control}(")];
         let generic = format!("pub fn {control}<");
         let has = |text: &str| methods.iter().any(|method| text.contains(method)) || text.contains(&generic);
@@ -165,7 +166,8 @@ fn controls_have_one_name_everywhere() {
     assert!(!handle.contains("pub async fn resume("), "`resume` continues a run whose process ended");
 }
 
-/// A public enum, and a public struct with public fields, may grow; those that may not say why here.
+/// Public enums and structs with public fields are `#[non_exhaustive]`. The exceptions are listed
+/// here with the reason.
 #[test]
 fn what_may_grow_is_non_exhaustive() {
     let fixed = BTreeMap::from([
@@ -200,11 +202,12 @@ fn what_may_grow_is_non_exhaustive() {
     assert!(wrong.is_empty(), "these may grow and are not `#[non_exhaustive]`: {wrong:#?}");
 }
 
-/// A test of `agents` lists all public types. Without it, a type that is not `Sync` compiles until a program keeps it
-/// across an `.await`.
+/// A test of `agents` lists all public types. Without it, a type that is not `Sync` would compile
+/// until a program keeps it across an `.await`.
 #[test]
 fn public_types_are_listed_as_send_and_sync() {
-    /// Types of macro expansions, which programs do not name, and a type that is not kept across an `.await`.
+    /// Types of macro expansions, which programs do not name, and a type that is not kept across an
+    /// `.await`.
     const OTHERS: [&str; 16] = [
         "Json",
         "OutputKey",
@@ -249,7 +252,8 @@ fn public_types_are_listed_as_send_and_sync() {
     assert!(listed.len() > 300, "only {} words are listed", listed.len());
 }
 
-/// Reads the imports of each file, and looks for what comes from other crates in the signatures of public items.
+/// Reads the imports of each file, and finds types of other crates in the signatures of public
+/// items.
 #[test]
 fn types_of_other_crates_in_signatures_are_few() {
     let own = [
@@ -295,7 +299,7 @@ fn types_of_other_crates_in_signatures_are_few() {
             if !begin.trim().is_empty() || !(is_item || is_field) {
                 continue;
             }
-            // A function may be called like a module of another crate.
+            // A function may share its name with a module of another crate.
             let (declared, signature) = item[..end].split_once('(').unwrap_or((&item[..end], ""));
             let called = declared.split_once("fn ").map_or("", |(_, called)| called);
             let (_, generics) = called.split_once('<').unwrap_or_default();
@@ -313,7 +317,7 @@ fn types_of_other_crates_in_signatures_are_few() {
     assert_eq!(named, allowed, "public signatures name types of other crates: {found:#?}");
 }
 
-/// Every source file says in its first line what it is for, and none outgrows a reader's head.
+/// Every source file starts with a comment on its purpose, and no file is longer than 600 lines.
 #[test]
 fn every_file_opens_with_its_purpose_and_stays_short() {
     let mut checked = 0;
@@ -326,11 +330,11 @@ fn every_file_opens_with_its_purpose_and_stays_short() {
                     open.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
                     let text = std::fs::read_to_string(&path).unwrap();
-                    // `hello` is the README's first example, line for line.
+                    // `hello` is the first example of the README, line by line.
                     let opens = text.starts_with("//!")
                         || text.starts_with("#![doc = include_str!")
                         || path.ends_with("examples/src/bin/hello.rs")
-                        // A page of the documentation includes it, where a header cannot stand.
+                        // A documentation page includes this file, so it has no header.
                         || path.ends_with("store/example_store.rs");
                     assert!(opens, "{} does not say what it is for", path.display());
                     let lines = text.lines().count();

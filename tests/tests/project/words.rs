@@ -1,7 +1,7 @@
-//! Keeps the words of docs/words.md: no source file and no page of the project uses a phrase that the page replaces.
+//! Enforces docs/words.md: no source file and no page uses a phrase that the page replaces.
 //!
-//! It reads text, not meaning: which sentence is clear is left to review. The phrases are looked for in comments,
-//! strings and names alike; `_` in a name counts as a space and a line break in a comment counts as a space.
+//! The test compares text, not meaning; review decides if a sentence is clear. It searches
+//! comments, strings and names. A `_` in a name and a line break in a comment count as a space.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::workspace::LIBRARIES;
 
-/// A phrase that is not used, what is allowed although it looks like it, and what is said instead.
+/// A phrase to avoid, its allowed look-alikes, and the replacement.
 struct Phrase {
     not: &'static str,
     unless: &'static str,
@@ -90,11 +90,11 @@ const PHRASES: [Phrase; 22] = [
     phrase(r"\b(returned|given back) is\b", ALWAYS, "returns .."),
 ];
 
-/// Where a phrase may stand all the same, and why.
+/// Files in which the phrases are allowed, and why.
 const ALLOWED: [(&str, &str); 2] =
     [("docs/words.md", "the page that lists the phrases"), ("tests/tests/project/words.rs", "this file")];
 
-/// Folders that nobody writes by hand, or whose text belongs to others.
+/// Folders with generated or third-party text.
 const SKIPPED: [&str; 7] =
     ["target", ".git", "tests/tests/ui", "tests/include/tests/ui", "tests/fixtures/wire", "fuzz/corpus", "fuzz/target"];
 
@@ -112,7 +112,7 @@ fn texts(folder: &Path, root: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text as one line of words, and for each place at which a line begins its number.
+/// Returns the text as a single line of words, and the offset and number of each original line.
 fn flat(text: &str) -> (String, Vec<(usize, usize)>) {
     let (mut words, mut lines) = (String::with_capacity(text.len()), Vec::new());
     for (number, line) in text.lines().enumerate() {
@@ -127,7 +127,7 @@ fn flat(text: &str) -> (String, Vec<(usize, usize)>) {
     (words, lines)
 }
 
-/// Words are ASCII here, which makes looking for them several times faster.
+/// Compiles a pattern with ASCII word boundaries, which is several times faster.
 fn regex(pattern: &str) -> Regex {
     Regex::new(&pattern.replace(r"\b", r"(?-u:\b)")).unwrap()
 }
@@ -172,7 +172,7 @@ fn a_phrase_is_found_over_the_end_of_a_line_and_in_a_name() {
     assert_eq!(found, [2, 4]);
 }
 
-/// Files that stand for the same stage in each macro or each adapter.
+/// File names that mean the same stage in each macro or adapter.
 const STAGES: [&str; 14] = [
     "mod.rs",
     "main.rs",

@@ -1,8 +1,8 @@
-//! The crates of the workspace and their source folders. It reads files and links nothing.
+//! The crates of the workspace and their source folders. The helpers read files and link no crate.
 
 use std::path::{Path, PathBuf};
 
-/// Source folders of the crates that programs are linked with, each below the crates that it depends on.
+/// Source folders of the crates that programs link, each after the crates that it depends on.
 pub(crate) const LIBRARIES: [&str; 8] = [
     "crates/schema/src",
     "crates/http/src",
@@ -29,13 +29,14 @@ pub(crate) const SOURCES: [&str; 11] = [
     "examples/src",
 ];
 
-/// Files of `agentflow-schema` whose items `agentflow` hands on.
+/// Files of `agentflow-schema` whose items `agentflow` re-exports.
 const SCHEMA_API: [&str; 3] = ["expression/mod.rs", "schema/mod.rs", "template.rs"];
 
-/// The same of `agentflow-http`.
+/// Files of `agentflow-http` whose items `agentflow` re-exports.
 const HTTP_API: [&str; 1] = ["address_guard.rs"];
 
-/// Returns true for a file of a lower crate whose items serve other crates alone: programs do not name them.
+/// Returns `true` for a file of a lower crate whose items serve only other crates, so that programs
+/// do not name them.
 pub(crate) fn is_internal(path: &Path) -> bool {
     let hides = |folder: &str, api: &[&str]| {
         path.starts_with(root().join(folder)) && !api.iter().any(|file| path.ends_with(file))
@@ -48,7 +49,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the folder in which a file of a library stands, such as `text.rs`.
+/// Returns the path of a library's source file, such as `text.rs`.
 ///
 /// # Panics
 /// When no library has it.

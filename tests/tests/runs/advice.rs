@@ -1,4 +1,4 @@
-//! Advice for the program's authors: it is in the log, and no model reads it.
+//! Tests advice for developers: it is logged, and models do not see it.
 
 use agentflow::agent::{Limits, RunRequest};
 use agentflow::event::EventKind;
@@ -24,7 +24,7 @@ async fn advised_account(name: String) -> String {
     name
 }
 
-/// Has an error with a remedy of its own.
+/// Fails with an error that has its own remedy.
 #[tool(effects = "read")]
 async fn advised_own() -> Result<String, ToolError> {
     Err(ToolError::new("the desk is closed").remedy("open the desk with `Desk::open`"))
@@ -43,7 +43,7 @@ fn calls(tool: &str, arguments: serde_json::Value) -> ScriptedModel {
     ScriptedModel::new([Turn::call(tool, arguments), Turn::text("I cannot do that.")])
 }
 
-/// What a model was told about its call, and the log.
+/// Returns the tool result that the model gets, and the log.
 async fn told(agent: Agent) -> (String, Vec<String>) {
     let (log, _guard) = Log::of_this_thread();
     let run = agent.run("go").await.unwrap();
@@ -74,7 +74,7 @@ async fn a_run_without_a_store_warns_of_tools_that_need_a_person() {
     };
     assert!(line.contains("ask_user") && line.contains("store(..)"), "{line}");
 
-    // Nothing is missing.
+    // No warning if the scope is granted, if the runtime has a store, or if no tool needs approval.
     let granted = RunRequest::new("go").grant(["approve:advised_refund"]);
     assert_eq!(warnings(refunds(), granted).await, Vec::<String>::new());
     let stored = test_runtime().store(MemoryStore::new()).build();

@@ -1,4 +1,5 @@
-//! Snapshots of agents' runs: a run that is resumed from one does and records what it would without it.
+//! Tests snapshots of agent runs: a resumed run with a snapshot does and records the same as
+//! without one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,11 +18,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 const TURNS: usize = 450;
-/// More than are made: one that was interrupted counts, too.
+/// Above the number of calls in an uninterrupted run, since an interrupted call counts too.
 const LIMIT: u32 = 460;
 const SECRET: &str = "swordfish";
 
-/// What was done, over all processes.
+/// Counts the calls and payments of all processes.
 #[derive(Clone, Default)]
 struct Done {
     calls: Arc<AtomicU32>,
@@ -33,15 +34,16 @@ struct Of {
     n: u64,
 }
 
-/// What was paid last, and what only the second payment left, until the fourth one.
+/// The last payment, and a key that the second payment sets and the fourth removes.
 static PAID: StateKey<u64> = StateKey::session("fast_paid");
 static SECOND: StateKey<u64> = StateKey::session("fast_second");
 
-/// Pays and looks in turns; every seventh look fails.
+/// Returns an agent that pays and looks in turns. Every seventh look fails.
 fn agent(runtime: &Runtime, done: &Done) -> Agent {
     limited(runtime, done, LIMIT)
 }
 
+/// Returns the agent with a limit of model calls.
 fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
     let (asked, payments) = (Arc::clone(&done.calls), Arc::clone(&done.payments));
     let model = ScriptedModel::from_fn(move |request| {
@@ -127,7 +129,7 @@ pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) ->
     KeepsAll::new(store)
 }
 
-/// What the last look saw of the state.
+/// Returns the state that the last look reported.
 fn state_of(events: &[Event]) -> Option<u64> {
     let looked = events.iter().rev().find_map(|event| match &event.kind {
         EventKind::ToolCompleted { result, .. } if result.name == "fast_look" => Some(result.output.clone()),
@@ -136,12 +138,12 @@ fn state_of(events: &[Event]) -> Option<u64> {
     looked?.split_once("Some(")?.1.split_once(')')?.0.parse().ok()
 }
 
-/// Everything of an event but its time.
+/// Returns the events without their times.
 fn timeless(events: &[Event]) -> Vec<(u64, String, EventKind)> {
     events.iter().map(|event| (event.seq, event.path.to_string(), event.kind.clone())).collect()
 }
 
-/// A run to its end: its journal and its snapshots.
+/// Runs an agent to its end. Returns its journal and its snapshots.
 async fn whole(store: KeepsAll) -> (Vec<Event>, Vec<Snapshot>) {
     let done = Done::default();
     let run = agent(&runtime(&store), &done).start("Go.").unwrap();
@@ -151,7 +153,7 @@ async fn whole(store: KeepsAll) -> (Vec<Event>, Vec<Snapshot>) {
     (store.store.read(run.run_id(), 0, 10_000).await.unwrap(), store.snapshots())
 }
 
-/// What the agent answers in the end.
+/// Returns the final answer of the agent.
 fn answer() -> String {
     format!("after {}", 2 + 2 * TURNS)
 }

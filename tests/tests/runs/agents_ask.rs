@@ -1,5 +1,5 @@
-//! A tool that needs a person's word, called by an agent's model: the question, its answers, what is done meanwhile, and
-//! what is left of it after a crash.
+//! Tests approvals of tool calls that an agent's model makes: the question, the answers, the work
+//! in the meantime, and crashes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// What was paid.
+/// Records the payments.
 #[derive(Clone, Default)]
 struct Paid(Arc<Mutex<Vec<String>>>);
 
@@ -218,7 +218,7 @@ async fn a_question_survives_its_process() {
     pass(1).await;
     handle.abandon();
     pass(1).await;
-    // Nobody executes it when it is answered.
+    // The answer arrives while no process executes the run.
     let second = runtime(store.process(2), &model, &paid).build();
     second
         .approve(&id(), "tool#1.asks_pay", Approval::granted_with(json!({"who": "eve", "cents": 1})), "bob")
@@ -299,7 +299,7 @@ async fn asks_gates(n: u32) -> Result<bool> {
     Ok(agreed.is_granted())
 }
 
-/// Notes which calls it sees, and doubles what is paid.
+/// Middleware that records the calls and doubles the amounts.
 struct Doubles(Arc<Mutex<Vec<String>>>);
 
 #[async_trait]

@@ -1,4 +1,5 @@
-//! `RunHandle::asked`: the oldest open question of a run, in memory or not, here or elsewhere; `None` after its end.
+//! Tests `RunHandle::asked`: it returns the oldest open question of a run, with or without a store,
+//! from any process, and `None` after the run has ended.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use agentflow::tool::{FnTool, ToolPolicy};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, test_runtime};
 use agentflow_tests::ProcessStore;
 
-/// In virtual time.
+/// Advances the virtual clock.
 async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
@@ -70,7 +71,7 @@ async fn next<T>(run: &RunHandle<T>) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_question_is_waited_for_and_one_that_is_open_is_there_at_once() {
     for waits_before in [0, 15] {
-        // Without a store, too.
+        // Uses a runtime without a store.
         let run = test_runtime().build().start(twice::workflow(), 3).await.unwrap();
         pass(waits_before).await;
         let began = tokio::time::Instant::now();
@@ -78,10 +79,10 @@ async fn a_question_is_waited_for_and_one_that_is_open_is_there_at_once() {
         assert_eq!(began.elapsed().as_secs(), if waits_before == 0 { 10 } else { 0 });
         assert_eq!((&*question.path, &*question.message, question.about.as_str()), ("one", "first?", "3"));
         assert_eq!((&question.run, &*question.name), (run.run_id(), "twice-of-asked"));
-        // It is open until it is answered.
+        // The same question is returned until it is answered.
         assert_eq!(run.asked().await.unwrap().unwrap(), question);
         run.approve("one", Approval::granted(), "ada").await.unwrap();
-        // What was answered is not asked again.
+        // After the answer the next question is returned.
         assert_eq!(next(&run).await.as_deref(), Some("two"));
         run.approve("two", Approval::granted(), "ada").await.unwrap();
         assert_eq!(next(&run).await, None);
@@ -101,7 +102,7 @@ async fn two_open_questions_come_one_after_the_other() {
     assert!(run.result().await.unwrap());
 }
 
-/// Several wait for the same question, and one of them answers.
+/// Several tasks wait for the same question, and a single answer resolves it.
 #[tokio::test(start_paused = true)]
 async fn everybody_who_waits_sees_the_question() {
     let run = test_runtime().build().start(twice::workflow(), 3).await.unwrap();
@@ -134,7 +135,7 @@ async fn a_run_of_another_process_is_asked_and_answered_through_the_store() {
     let run = runtime(store.clone(), &clock).start(twice::workflow(), 3).await.unwrap();
     let elsewhere = runtime(store.process(2), &clock);
     for path in ["one", "two"] {
-        // A handle of its own each time: nothing is remembered in it.
+        // Each iteration attaches a new handle, which has no memory of earlier questions.
         let attached = elsewhere.attach(run.run_id()).await.unwrap();
         assert_eq!(next(&attached).await.as_deref(), Some(path));
         attached.approve(path, Approval::granted(), "ada").await.unwrap();
@@ -145,7 +146,8 @@ async fn a_run_of_another_process_is_asked_and_answered_through_the_store() {
     assert_eq!(run.result().await.unwrap(), 3);
 }
 
-/// Its own handle says that the run has stopped here, one that is attached follows it.
+/// The handle that started the run reports that the run has stopped in this process. An attached
+/// handle follows the run.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_stops_here_is_no_run_that_has_ended() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
@@ -163,7 +165,7 @@ async fn a_run_that_stops_here_is_no_run_that_has_ended() {
     let (own, followed, (_second, resumed, question)) = tokio::join!(run.asked(), next(&attached), drains);
     assert_eq!(own.unwrap_err().kind(), "fenced");
     assert_eq!((followed.as_deref(), question.as_deref()), (Some("one"), Some("one")));
-    // Of a run that was resumed, what was answered in its earlier life is not open.
+    // A question that was answered before the run was resumed is not open.
     resumed.approve("one", Approval::granted(), "ada").await.unwrap();
     resumed.abandon();
     pass(1).await;
@@ -183,7 +185,7 @@ struct Nothing {}
 async fn the_call_of_an_agents_tool_is_asked_about() {
     let model = ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("done")]);
     let refund = FnTool::new("refund", "Pays back.", |_, _: Nothing| async { Ok::<_, String>("paid") });
-    // What is asked about a call is found in a store.
+    // Questions about calls need a store.
     let runtime = runtime(ProcessStore::new(), &TestClock::new());
     let agent = Agent::new(model).tools([refund.policy(ToolPolicy::default().approve())]).runtime(&runtime);
     let run = agent.start("My money, please.").unwrap();
@@ -202,7 +204,7 @@ async fn late(n: u32) -> Result<bool> {
     Ok(ok.is_granted())
 }
 
-/// A node that asks again is another question at the same path.
+/// Retries a node that asks. The new question has the same path and another id.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_names_an_older_question_is_refused() {
     let clock = TestClock::new();
@@ -226,7 +228,7 @@ async fn an_answer_that_names_an_older_question_is_refused() {
     };
     says(run.approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
     says(runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
-    // The question is the same one in the store and in another process.
+    // The question has the same id in the store and in another process.
     let listed = runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap();
     assert_eq!(listed.iter().map(|question| &question.id).collect::<Vec<_>>(), [&newer.id]);
     run.abandon();
@@ -253,7 +255,7 @@ async fn opens(n: u32) -> Result<String> {
     Ok(format!("{n}"))
 }
 
-/// Whoever is first; the other one is stopped while it asks.
+/// Races a question against another step. The loser is stopped while it asks.
 #[workflow(name = "raced-of-asked")]
 async fn raced(n: u32) -> Result<String> {
     let door = opens(n).await?;

@@ -1,4 +1,5 @@
-//! The body of a tool that a model or a program calls by its name calls a tool that needs a person or a scope.
+//! Tests tools whose body calls another tool that needs an approval or a scope. The outer tool is
+//! called by a model or by name.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -250,7 +251,8 @@ async fn a_question_survives_its_process() {
             second.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
         }
         within("the run", run.result()).await.unwrap();
-        // A call that must not be repeated is not made again: its model learns that its outcome is unknown.
+        // A call without idempotency must not be repeated. The model learns that the outcome is
+        // unknown.
         assert_eq!(payments.all().len(), usize::from(tool == "outer_settle"), "{tool}");
         assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
         let events = journal(&store).await;
@@ -315,7 +317,7 @@ async fn grants_of_the_run_make_the_call_a_plain_one() {
     }
 }
 
-/// A closure is a tool, too.
+/// A tool can also be a closure.
 #[tokio::test(start_paused = true)]
 async fn a_closure_of_a_tool_asks() {
     let (store, payments) = (ProcessStore::new(), Payments::default());
@@ -334,7 +336,7 @@ async fn a_closure_of_a_tool_asks() {
     assert_eq!(payments.all(), ["9 to ada"]);
 }
 
-/// Calls from outside of a run cannot ask.
+/// Calls outside of a run cannot ask a person.
 #[tokio::test(start_paused = true)]
 async fn a_call_of_the_catalogue_needs_the_grant() {
     let payments = Payments::default();

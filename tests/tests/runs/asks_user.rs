@@ -1,4 +1,4 @@
-//! A model that asks its user: what it may ask, who answers, what is refused, and what is left of it after a crash.
+//! Tests the tool `ask_user`: questions of a model to its user, answers, refusals, and crashes.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn a_question_without_a_text_or_a_schema_is_a_result() {
     let runtime = test_runtime().store(MemoryStore::new()).model(model.clone()).build();
     assert_eq!(begin(&runtime).result().await.unwrap().output(), "I give up");
     model.finish();
-    // Nobody would find the question of a run without a store.
+    // Without a store no person could find the question.
     let model = ScriptedModel::new([
         asks(json!({"question": "Why?"})),
         Turn::text("I give up").expect_text("nobody can be asked here"),
@@ -177,7 +177,7 @@ async fn a_person_is_scripted_for_every_kind() {
     assert_eq!(run(&mocks, 3).await.unwrap(), "done");
     mocks.finish();
 
-    // One that nobody expects ends the run with a message; it does not hang.
+    // An unexpected question ends the run with a message and does not hang.
     let [first, _] = people();
     let mocks = Mocks::new().person([first, ExpectedQuestion::of_tool("scripted_play")]);
     let error = run(&mocks, 2).await.unwrap_err().to_string();
@@ -187,7 +187,7 @@ async fn a_person_is_scripted_for_every_kind() {
     let unused = unused.downcast_ref::<String>().unwrap();
     assert!(unused.contains("nobody was asked about the tool `scripted_play`"), "{unused}");
 
-    // A test may answer the call itself: nobody is asked then.
+    // If a mock answers the call, no person is asked.
     let mocks = Mocks::new().tool("ask_user", [Call::any().returns(7)]);
     let mocks = mocks.person([ExpectedQuestion::of_tool("scripted_pay").answers(changed.clone())]);
     assert_eq!(run(&mocks, 3).await.unwrap(), "done");

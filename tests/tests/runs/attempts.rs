@@ -1,5 +1,5 @@
-//! `Runtime::inspect` says of each node, and of each model and tool call below it, what was attempted, when, with what and
-//! how it ended; all of it read from the journal.
+//! Tests `Runtime::inspect`: it reports the attempts of each node and of its model and tool calls,
+//! with times, inputs and outcomes, all from the journal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn attempted(cx: &Context, page: String) -> Result<String, AnyError> {
     Ok(summary)
 }
 
-/// Number, duration, input, output, error, who.
+/// Returns the number, duration, input, output, error and `answered_by` of the attempt.
 fn row(attempt: &AttemptReport) -> (u32, Option<u64>, Value, Value, Option<&str>, Option<&str>) {
     let json = |value: &Option<agentflow::value::Encoded>| {
         value.as_ref().map_or(Value::Null, |value| value.decode::<Value>().unwrap())
@@ -143,7 +143,7 @@ async fn reported(n: u32) -> Result<u32, AnyError> {
     Ok(second)
 }
 
-/// The nodes of a run that has ended, with their status.
+/// Returns the nodes of a run that has ended, with their status.
 async fn statuses(runtime: &Runtime, run: &agentflow::RunId) -> Vec<(String, NodeStatus)> {
     let report = runtime.inspect(run).await.unwrap();
     assert!(report.run.status.has_ended());
@@ -168,7 +168,7 @@ async fn no_node_of_an_ended_run_is_pending() {
     let cancelled = statuses(&runtime, handle.run_id()).await;
     assert_eq!(of(&cancelled, "first"), Some(NodeStatus::Cancelled));
     assert_eq!(of(&cancelled, "agreed"), Some(NodeStatus::Skipped));
-    // A run that continues to its end has the same nodes.
+    // A run that can still finish reports the same nodes.
     let handle = runtime.start(reported::workflow(), 1).await.unwrap();
     within("the run to wait for its answer", async {
         while runtime.inspect(handle.run_id()).await.unwrap().run.pause_reason.is_none() {
@@ -179,7 +179,7 @@ async fn no_node_of_an_ended_run_is_pending() {
     let names: Vec<String> =
         runtime.inspect(handle.run_id()).await.unwrap().nodes.into_iter().map(|node| node.name).collect();
     assert_eq!(names, cancelled.iter().map(|node| node.0.clone()).collect::<Vec<_>>());
-    // Cancelled at rest, while no process executes it.
+    // Cancels the run while no process executes it.
     handle.abandon();
     let run = agentflow::RunId::new("run-3");
     runtime.cancel(&run, "enough").await.unwrap();

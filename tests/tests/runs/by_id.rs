@@ -1,5 +1,5 @@
-//! A run by its id: attached to in its own process and in another one, its events from any place, its output; runs of
-//! agents that are recovered, paused, retried and answered like those of workflows.
+//! Tests access to runs by their id: attached handles in the same and in another process, events,
+//! outputs; and agent runs that are recovered, paused, retried and answered like runs of workflows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ struct Risk {
 #[agent(max_steps = 9)]
 async fn judge(cx: &Context, change: String) -> Result<Risk>;
 
-/// An agent that waits ten seconds in its tool.
+/// Returns an agent whose tool takes ten seconds.
 fn waiter(model: &ScriptedModel, waits: &Arc<AtomicU32>) -> Agent {
     let waits = Arc::clone(waits);
     let wait = FnTool::new("wait", "Waits.", move |_, _: Nothing| {
@@ -111,7 +111,7 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
             assert_eq!(started.result().await.unwrap(), 4);
             assert_eq!(started.clone().untyped().result().await.unwrap().as_str(), "4");
         } else {
-            // Dropping the handles stopped nothing.
+            // Dropping handles does not stop the run.
             seen.abort();
             continue;
         }
@@ -119,7 +119,7 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
         assert_eq!(untyped.await.unwrap().unwrap().as_str(), "4");
         assert_eq!(names(&seen.await.unwrap()), names(&journal(&store).await));
     }
-    // After its end, from any place.
+    // After the run has ended, its events can be read from any position.
     let all = journal(&store).await;
     for after in [0, 3, all.len() as u64 - 1, all.len() as u64] {
         let rest: Vec<Event> = elsewhere.events(&id(), after).await.unwrap().collect().await;
@@ -162,7 +162,7 @@ async fn asks(n: u32) -> Result<u32> {
     Ok(if approval.is_granted() { n } else { 0 })
 }
 
-/// In virtual time: how long a person waits for what is said to another process.
+/// Measures in virtual time how long an answer takes to reach another process.
 #[tokio::test(start_paused = true)]
 async fn an_answer_given_in_another_process_arrives_within_50_ms() {
     for wait_ms in [1, 7, 30, 39, 41, 100, 1_003] {
@@ -346,7 +346,7 @@ async fn an_agent_that_reached_a_limit_is_not_retried() {
     assert_eq!(status(&store).await.0, RunStatus::Failed);
 }
 
-/// A run that no process can resume is left with a reason.
+/// A run that cannot be resumed is reported by `recover` with the reason.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_is_not_known_is_left() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
@@ -367,7 +367,7 @@ async fn an_agent_that_is_not_known_is_left() {
     assert_eq!(second.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
 }
 
-/// What it failed of before its retry says nothing of a run that is running.
+/// A retried run is running again, and its previous failure does not matter.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_was_retried_is_running() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
@@ -383,7 +383,7 @@ async fn an_agent_that_was_retried_is_running() {
     run.cancel("enough").await.unwrap();
 }
 
-/// A handle of a run that stopped here follows it into the process that resumes it.
+/// An attached handle follows the run when another process resumes it.
 #[tokio::test(start_paused = true)]
 async fn an_attached_run_is_followed_into_another_process() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());

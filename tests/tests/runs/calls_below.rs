@@ -1,5 +1,6 @@
-//! A tool that itself runs a workflow or an agent, and is stopped in the middle: a retry does not repeat what is done below
-//! it, the question names all that it repeats, and the result says to a model what the tool had done.
+//! Tests tools that run a workflow or an agent and are stopped halfway. A retry does not repeat the
+//! nested steps that have completed, the question names all calls that it would repeat, and the
+//! result tells the model which calls had completed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -137,8 +138,8 @@ async fn a_tool_that_was_stopped_after_what_is_below_it_had_ended_asks_and_keeps
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "say", "retry", "say"], "{lines:#?}");
 }
 
-/// What was paid in the present run of a crash test, and what was paid again although it had an outcome by then: the next
-/// payment begins only when that is kept.
+/// Records the payments of one run in a crash test, and payments that were repeated although their
+/// outcome was recorded. The next payment starts only after the previous outcome is stored.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<(Vec<String>, Vec<String>)>>);
 
@@ -176,7 +177,7 @@ async fn nest_three_entries(cx: &Context, who: String) -> Result<String> {
     Ok(format!("{first}, {second}, {third}"))
 }
 
-/// Enters through a workflow, an agent and a call of its own.
+/// Makes entries through a workflow, through an agent and with a direct call.
 #[tool]
 async fn nest_enters(cx: &Context, who: String) -> Result<String> {
     let by_workflow = nest_three_entries(cx, who.clone()).await?;
@@ -246,9 +247,9 @@ async fn a_model_is_told_what_a_stopped_tool_had_done() {
     model.finish();
 }
 
-// An agent that only a function of the step calls, and that has changed since.
+// An agent that only a helper function of a step calls, and that changes between the processes.
 
-/// How the tool of the hidden agent is described, and what it takes, in each process.
+/// Returns the agent. Later processes change the description or the parameters of its tool.
 fn hidden_agent(world: &World, model: &ScriptedModel, changed: &str) -> Agent {
     let now = if process(world) == 1 { "" } else { changed };
     let mut schema = json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
@@ -313,7 +314,8 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
             None => assert_eq!(why, None, "{changed} {changes:?}"),
         }
         assert_eq!(handle.result().await.unwrap(), 4, "{changed} {changes:?}");
-        // The call that was stopped is repeated, since it may be, also after a question.
+        // The interrupted call is idempotent, so it is repeated, also if an operator retries the
+        // step.
         assert_eq!(world.done(), ["pay \"zoe\"", "pay \"kim\"", "pay \"kim\""], "{changed} {changes:?}");
         model.finish();
     }

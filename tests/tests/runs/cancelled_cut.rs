@@ -1,4 +1,5 @@
-//! A process ends while it records a cancellation: the store has the ends of some steps, and not the end of the run.
+//! Tests processes that end while they record a cancellation. The store then has the ends of some
+//! steps but not the end of the run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
 use agentflow::{Agent, Context, Event, RunId, Runtime, Workflow};
 use agentflow_testing::{EffectLog, ScriptedModel, Turn, check_events, trace};
 
-/// Long enough to be cancelled in the middle of it.
+/// Duration of a step that is cancelled halfway.
 const LONG: Duration = Duration::from_secs(9);
 
 fn tool(effects: &EffectLog, name: &'static str, policy: ToolPolicy) -> ToolRef {
@@ -34,7 +35,8 @@ fn pays(effects: &EffectLog) -> ToolRef {
     tool(effects, "pay", ToolPolicy::default().effects(Effects::Write))
 }
 
-/// Its tool may be repeated and asks an agent, whose tools are in the middle of their calls too.
+/// Returns a workflow with an agent. One of the agent's tools is idempotent and runs another agent,
+/// whose tool calls are also in progress.
 fn flow(effects: &EffectLog) -> Workflow<(u32,), String> {
     let says = |calls: &'static [&'static str]| {
         ScriptedModel::from_fn(move |request| {
@@ -100,7 +102,8 @@ async fn the_run_continues_and_what_is_done_stays_done() {
     let id = RunId::new("run-1");
     let events = cancelled(&id).await;
     let first_end = events.iter().position(|event| matches!(event.kind, EventKind::ToolFailed { .. })).unwrap();
-    // What is within a node ends by itself and is kept; from the end of the first node on, all is kept in one write.
+    // Steps within a node end on their own and are recorded. All events from the end of the first
+    // node on are recorded in a single write.
     let of_node = |event: &Event| {
         matches!(event.kind, EventKind::NodeFailed { .. }) && event.path.parent().is_some_and(|of| of.is_root())
     };
@@ -135,7 +138,7 @@ async fn the_run_continues_and_what_is_done_stays_done() {
             }
             begun_again.insert(name);
         }
-        // What may not be repeated had its one beginning in the process that ended.
+        // A call that must not be repeated started once, in the process that ended.
         let counts = effects.counts();
         assert!(counts.keys().all(|path| !path.ends_with("pay")), "{counts:?}; {}", text());
     }

@@ -1,5 +1,6 @@
-//! A run is cancelled in the middle of a poll, as another thread does: what is in its steps learns of it before the run
-//! does, and may fail for that. The run is cancelled all the same, and no step has failed of itself.
+//! Tests cancellations in the middle of a poll, as from another thread. The steps learn of the
+//! cancellation before the run does, and may fail because of it. The run still ends as cancelled,
+//! and no failure is recorded as the step's own.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use agentflow::{Error, Event, RunHandle, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, trace, within};
 use futures_util::FutureExt;
 
-/// Cancels the run, once that has begun.
+/// Cancels the run after it has started.
 #[derive(Clone, Default)]
 struct Cancel(Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>);
 
@@ -25,10 +26,10 @@ impl Cancel {
         self.0.get().expect("it has begun")();
     }
 
-    /// The events of the run.
+    /// Makes the run available to `now`, waits for its end, checks its events and returns them.
     async fn cancelled<T: Send + Sync + 'static>(&self, run: RunHandle<T>) -> Vec<Event> {
         let of = run.clone();
-        // Nobody waits for the outcome.
+        // The caller does not wait for the outcome.
         let cancel =
             move || assert!(of.cancel("enough").into_future().now_or_never().is_none_or(|outcome| outcome.is_ok()));
         assert!(self.0.set(Box::new(cancel)).is_ok());
@@ -64,7 +65,7 @@ async fn of_agent(cancel: &Cancel, agent: Agent) -> Vec<Event> {
     cancel.cancelled(agent.runtime(&runtime).start("Go on.").unwrap()).await
 }
 
-/// A node with another one beside it that takes longer.
+/// Returns a workflow with a node of this body, and a slower node at the same time.
 fn with_node<F, Fut>(body: F) -> Workflow<(u32,), String>
 where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -75,7 +76,7 @@ where
         let said = b.node(node, (n,), move |cx, (_,)| {
             let ended = body(cx);
             async move {
-                // The run is there before it is cancelled.
+                // The run must have started before it is cancelled.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 ended.await
             }
@@ -98,7 +99,7 @@ where
     FnTool::dynamic(definition, move |cx: Context, _: Value| body(cx)).into()
 }
 
-/// A model that calls a tool, and would be asked again.
+/// Returns a model that calls a tool and would then be called again.
 fn calls(name: &'static str) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| match request.messages.len() {
         1 => Turn::calls([(name, json!({}))]).after(Duration::from_secs(1)),
@@ -106,7 +107,7 @@ fn calls(name: &'static str) -> ScriptedModel {
     })
 }
 
-/// It has an answer at once.
+/// Returns an agent that answers immediately.
 fn helper() -> Agent {
     Agent::new(ScriptedModel::from_fn(|_| Turn::text("done"))).name("helper")
 }
@@ -185,7 +186,8 @@ async fn an_agent_in_a_tool_of_an_agent() {
     assert_eq!((end_of("agent.started"), end_of("agent.failed")), (1, 1), "{:#?}", trace(&events));
 }
 
-/// Nobody drops it with its step, and it ends with the run: in the journal, and for who waits for it.
+/// Lets another task poll the agent, so the step does not drop it. It must still end with the run,
+/// in the journal and for the task that waits for it.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_another_task_polls() {
     let cancel = Cancel::default();

@@ -1,4 +1,5 @@
-//! A run that fails undoes what it had done: in reverse order, each once, wherever it was called, also after a crash.
+//! Tests compensation of failed runs: completed calls are undone in reverse order, each once, for
+//! every kind of caller and after crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +109,7 @@ async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
         "{:#?}",
         trace(&events)
     );
-    // Without it nothing is undone.
+    // A run without `compensate` undoes no call.
     let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "a hotel".to_owned()).await.unwrap();
@@ -159,7 +160,7 @@ async fn a_crash_at_every_write_undoes_each_once() {
         .run()
         .await;
     assert!(report.step("first/tool#1.kit_pay/undo#1/tool#1.kit_pay_back").is_some());
-    // What may be repeated is undone however often the process ends.
+    // Idempotent calls are compensated after any number of crashes.
     let deeds = Deeds::default();
     let report = CrashTest::new(&kit_trip::workflow(), || "a hotel".to_owned())
         .compensating()
@@ -227,7 +228,8 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     let refused = runtime.retry(run.run_id(), "more", "ada").await.unwrap_err().to_string();
     assert!(refused.contains("cannot be retried"), "{refused}");
 
-    // Nobody executes it: the request is kept, and a process that resumes the run undoes and ends it.
+    // The run is not executed. The request is stored, and the process that resumes the run
+    // compensates and ends it.
     let elsewhere = MemoryStore::new();
     let first = build(&elsewhere);
     let run = first.start(kit_waits::workflow(), 5).compensate().await.unwrap();

@@ -1,5 +1,5 @@
-//! A compensation that asks a person: every request to the run has an outcome at once, the report names the question, and
-//! whoever cancels need not wait for the answer.
+//! Tests compensations that ask a person. Every request to the run gets an outcome at once, the
+//! report names the question, and a cancellation need not wait for the answer.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
     test_runtime().store(store.as_another_process()).resource(deeds.clone()).workflow(&deal_two::workflow()).build()
 }
 
-/// Longer than anything here takes but a person.
+/// Waits longer than any step that does not wait for a person.
 async fn a_while() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -91,7 +91,8 @@ async fn every_request_has_an_outcome_at_once() {
     let questions = here.approvals(RunFilter::new()).await.unwrap();
     assert_eq!(questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(), [SECOND]);
 
-    // From this process and from another one: what is not asked yet, what is not there, what is no question.
+    // From this process and from another one: a question that is not open yet, an unknown node, and
+    // a node that asks no question.
     let other = runtime(&store, &deeds);
     for from in [&here, &other] {
         for (node, kind) in [
@@ -141,7 +142,7 @@ async fn whoever_cancels_need_not_wait_for_the_answer() {
     assert!(waited.is_err(), "it waits for the person");
     let calls = here.inspect(id).await.unwrap().compensation.unwrap().calls;
     assert_eq!(calls[0].asks.as_deref(), Some(SECOND));
-    // The one is given up, and the other is asked about.
+    // A second cancellation gives up the open question, and the next compensation asks.
     let waited = tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "more than enough")).await;
     assert!(waited.expect("it gives up the question").is_ok());
     a_while().await;
@@ -166,7 +167,7 @@ async fn a_drained_process_leaves_the_question_to_the_next_one() {
     drop((run, first));
     let id = RunId::new("r");
     let second = runtime(&store, &deeds);
-    // It is answered while nobody executes the run.
+    // The answer arrives while no process executes the run.
     second.approve(&id, SECOND, granted(), "ada").await.unwrap();
     let refused = second.approve(&id, FIRST, granted(), "ada").await.unwrap_err().to_string();
     assert!(refused.contains("has not begun; the run undoes one call after the other"), "{refused}");
@@ -200,7 +201,8 @@ async fn another_process_answers_while_this_one_undoes() {
     check_events(&other.journal(id).await.unwrap()).unwrap();
 }
 
-/// The store says of no run that a living process has it, so whoever answers takes this one over.
+/// This store does not record which process has a run, so a process that answers also takes the run
+/// over.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_write() {
     let (store, deeds) = (MemoryStore::new(), Deeds::default());
@@ -215,7 +217,8 @@ async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_wri
     assert_eq!(there.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
     check_events(&other.journal(id).await.unwrap()).unwrap();
-    // A request that it records something for is answered by what became of the run, and ends it here.
+    // The request needs a write, which fails. Its outcome is the final status of the run, and the
+    // run ends in this process.
     let said = tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "eve")).await;
     let refused = said.expect("it has an outcome").unwrap_err().to_string();
     assert_eq!(refused, "the run cannot be answered: it is over (failed)");

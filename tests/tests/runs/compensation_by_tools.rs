@@ -1,5 +1,6 @@
-//! A tool that a model calls and that has no compensation, or has not completed: what it called itself is undone, in the
-//! reverse order, each once. Also after a crash at every write, and where the agent is a step that is executed elsewhere.
+//! Tests compensation within tools that a model calls. If a tool has no compensation or has not
+//! completed, its inner calls are undone in reverse order, each once. Also after a crash at each
+//! write, and on a worker.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ fn ship_unseal(cx: &Context, what: String, output: String) -> Result<bool, ToolE
     Ok(what == output)
 }
 
-/// Looks at a box: nothing to undo, and no record of its own.
+/// Looks at a box. Has no compensation and is not recorded as a step.
 #[tool(effects = "read")]
 async fn ship_look(what: String) -> usize {
     what.len()
@@ -64,7 +65,7 @@ async fn ship_send(cx: &Context, boxes: Vec<String>) -> Result<usize, ToolError>
     let mut seen = 0;
     for what in boxes {
         seen += ship_look(what.clone()).await;
-        // An error of one does not stop the others.
+        // If one box cannot be loaded, the others are still sent.
         if ship_load(cx, what.clone()).await.is_ok() {
             ship_seal(cx, what).await?;
         }
@@ -103,7 +104,8 @@ async fn ship_over(_: String) -> Result<u32, ToolError> {
     Err(ToolError::new("it is over"))
 }
 
-/// Sends two boxes, then two with a tool that can be undone, then one that cannot be loaded with the latter.
+/// Returns a model that sends two boxes, then two with a tool that has a compensation, then one
+/// that cannot be loaded with the same tool.
 fn model(last: fn() -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
@@ -132,7 +134,7 @@ async fn what_a_tool_of_an_agent_had_called_is_undone() {
     let recorded = run.recorded();
     let below = |path: &str| recorded.iter().any(|event| event.path.to_string() == path);
     assert!(below("tool#1.ship_send/tool#2.ship_seal") && !below("tool#1.ship_send/tool#1.ship_look"));
-    // A run that undoes nothing has no records of them.
+    // A run without compensation does not record the inner calls.
     let run = agent.start("Send.").unwrap();
     assert!(run.result().await.is_err());
     assert_eq!(deeds.take(), DONE);
@@ -267,7 +269,7 @@ async fn a_tool_that_is_a_closure_and_one_that_is_stopped() {
     .policy(ToolPolicy::default().timeout(Duration::from_secs(5)));
     let model = ScriptedModel::new([
         Turn::call("ship-by-closure", json!({"what": "a"})),
-        // It takes too long after it has loaded.
+        // The box is loaded, and then the call times out.
         Turn::call("ship-by-closure", json!({"what": "for ever"})),
         Turn::fails(ModelErrorKind::BadRequest),
     ]);
@@ -279,7 +281,7 @@ async fn a_tool_that_is_a_closure_and_one_that_is_stopped() {
     check_events(&run.recorded()).unwrap();
 }
 
-/// Digs with a spade that breaks in the first process; the hole is there all the same.
+/// Digs with a spade that breaks in the first process, but the hole exists.
 #[tool(compensate = undone_fill)]
 async fn ship_dig_slowly(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
     log.note(cx);

@@ -1,4 +1,5 @@
-//! A tool that names what undoes it, and that tool is not there or does not fit: it is reported before anything runs.
+//! Tests tools whose compensation is missing or does not fit. That is reported before the run
+//! starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use agentflow::{Error, Workflow};
 use agentflow_testing::{ScriptedModel, test_runtime};
 use serde_json::{Value, json};
 
-/// A tool that is data; it counts its calls.
+/// Returns a dynamic tool that counts its calls.
 fn tool(
     name: &str,
     parameters: Value,
@@ -37,7 +38,7 @@ fn counting() -> Workflow<(u32,), u32> {
     .unwrap()
 }
 
-/// What is said of a runtime with these tools: by its catalogue, and when a run is started that undoes what it does.
+/// Returns the problems in the catalogue, and the error of starting a run that compensates.
 async fn said(undoes: Option<Value>, policy: ToolPolicy) -> (Vec<String>, Option<String>) {
     let calls = Arc::default();
     let does = takes(&json!({"cents": {"type": "integer"}}));
@@ -82,7 +83,7 @@ async fn what_undoes_a_tool_is_there_and_fits() {
         assert_eq!(refused.as_ref(), Some(&problems[0]));
     }
 
-    // Whether a run may call it is known when the run is started.
+    // The scopes of the run are known when it is started.
     let policy = ToolPolicy::default().scopes(["pay"]).approve();
     let (problems, refused) = said(Some(fits), policy).await;
     assert!(problems.is_empty());
@@ -102,7 +103,7 @@ async fn an_agent_whose_tool_cannot_be_undone_begins_nothing() {
     let error = agent.run(RunRequest::new("Send.").compensate()).await.unwrap_err();
     let Error::Registry(RegistryError::Compensation { tool, by, .. }) = &error else { panic!("{error}") };
     assert_eq!((&**tool, &**by), ("checked-send", "checked-unsend"));
-    // In a step of a run that undoes what it does, too.
+    // The same for an agent in a step of a compensating run.
     let asks = Workflow::<(String,), String>::build("checked-asks", ["what"], |b, (what,)| {
         b.node("asked", (what,), move |cx: Context, (what,): (String,)| {
             let agent = agent.clone();

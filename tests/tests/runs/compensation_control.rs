@@ -1,5 +1,5 @@
-//! Cancelling a run that undoes what it had done, wherever it is: at rest, in a process that cannot undo it, while it
-//! undoes, when a compensation hangs. And what is said of it afterwards.
+//! Tests the cancellation of compensating runs: a paused run, a process that lacks the tools, a run
+//! that is compensating, a compensation that hangs. Also tests the reports afterwards.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn undo_lend(deeds: Inject<Deeds>, what: String) -> String {
     what
 }
 
-/// Takes it back; of some things it does not come back, or panics.
+/// Takes it back. Some things never come back, fail or panic.
 #[tool(idempotent)]
 async fn undo_return(deeds: Inject<Deeds>, what: String, output: String) -> Result<(), String> {
     deeds.note(format!("return {output}"));
@@ -74,7 +74,7 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
     test_runtime().store(store.clone()).resource(deeds.clone()).build()
 }
 
-/// A run that waits at its gate, and that no process executes.
+/// Returns a run that waits for an approval and that no process executes.
 async fn at_rest(store: &MemoryStore, deeds: &Deeds, first: &str, second: &str) -> RunId {
     let runtime = runtime(store, deeds);
     let run = runtime.start(undo_rests::workflow(), (first.to_owned(), second.to_owned())).compensate().await.unwrap();
@@ -114,14 +114,14 @@ async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
     let run = first.start(waits, 5).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     first.drain(Duration::ZERO).await;
-    // It knows neither the workflow nor a tool.
+    // This program has neither the workflow nor its tools.
     let other = test_runtime().store(store.clone()).build();
     other.cancel(run.run_id(), "enough").await.unwrap();
     check_events(&other.journal(run.run_id()).await.unwrap()).unwrap();
     assert_eq!(other.run_record(run.run_id()).await.unwrap().status, RunStatus::Cancelled);
 }
 
-/// Tools that are data, so that one program has them and another has not.
+/// Adds dynamic tools, which one program has and another one lacks.
 fn with_tools(builder: RuntimeBuilder, deeds: &Deeds) -> RuntimeBuilder {
     let tool = |name: &'static str, policy: ToolPolicy| {
         let deeds = deeds.clone();
@@ -170,7 +170,7 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
     first.drain(Duration::ZERO).await;
     assert_eq!(deeds.take(), ["undo-take 3"]);
 
-    // It knows no agent of that name and has no such tool.
+    // This program has neither the agent nor the tool.
     let without = build(false).build();
     let owed = without.cancel(&id, "enough").await.unwrap_err();
     let Error::CompensationOwed { calls, problem, .. } = &owed else { panic!("{owed}") };
@@ -192,7 +192,7 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(deeds.take().is_empty());
 
-    // It has the tools, and the agent by its name.
+    // This program has both the tools and the agent.
     let third = build(true).agent(&agent(&first)).build();
     let resumed = third.recover().await.unwrap().resumed;
     let error = resumed[0].result().await.unwrap_err();
@@ -201,7 +201,7 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
     check_events(&third.journal(&id).await.unwrap()).unwrap();
 }
 
-/// The same workflow by code, which another program has otherwise or not at all.
+/// Returns the workflow in a version. Another program has another version or none.
 fn changing(version: u32) -> Workflow<(String,), String> {
     Workflow::build("undo-changes", ["what"], |b, (what,)| {
         let lent = b.node(
@@ -254,7 +254,8 @@ async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
     assert_eq!(deeds.take(), ["call back a letter", "return a pen"]);
 }
 
-/// The events of a run that was cancelled at rest, with the place from which it is undone.
+/// Returns the events of a run that was cancelled while paused, and the position at which the
+/// compensation starts.
 async fn cancelled_at_rest(deeds: &Deeds) -> (RunId, Vec<Event>, usize) {
     let store = MemoryStore::new();
     let id = at_rest(&store, deeds, "a pen", "a letter").await;
@@ -316,7 +317,7 @@ async fn a_cancelled_run_names_what_is_not_undone() {
         "problem": "it was broken"});
     assert_eq!(json["compensation"]["calls"][1], call);
 
-    // The handle of a run that is executed here says the same.
+    // The handle of a run in this process reports the same.
     let given = ("a promise".to_owned(), "a letter".to_owned());
     let run = second.start(undo_rests::workflow(), given).run_id(RunId::new("here")).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -414,7 +415,7 @@ async fn draining_ends_a_run_in_memory_whose_compensations_hang() {
     check_events(&run.recorded()).unwrap();
 }
 
-/// Gives something back by lending something else, which is not undone in turn.
+/// Gives something back by lending another thing, which is not undone in turn.
 #[workflow(name = "undo-swaps")]
 async fn undo_swaps(cx: &Context, what: String, output: String) -> Boxed<String> {
     let instead = undo_lend(cx.inject()?, format!("instead of {output}")).await;
@@ -452,7 +453,8 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
     let events = first.journal(run.run_id()).await.unwrap();
     check_events(&events).unwrap();
 
-    // A process that ends at any write of it: nothing of the compensation is undone by the next one.
+    // A process ends at each write of the compensation. The next process must not undo the
+    // compensation itself.
     let from = events.iter().position(|event| matches!(event.kind, EventKind::RunCompensating { .. })).unwrap();
     for kept in from + 1..events.len() {
         let store = MemoryStore::new();
@@ -460,7 +462,8 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
         let runtime = build(&store);
         let resumed = agent(&runtime).resume(run.run_id()).await.unwrap();
         if tokio::time::timeout(Duration::from_secs(1), resumed.result()).await.is_err() {
-            // A step of the compensation was interrupted that must not simply be done again: an operator decides.
+            // The interrupted step of the compensation must not be repeated without an operator's
+            // decision.
             let record = runtime.run_record(run.run_id()).await.unwrap();
             assert_eq!((record.status, record.pause_reason), (RunStatus::Compensating, Some(PauseReason::Interrupted)));
             let nodes = ["instead", "sent"].map(|node| format!("tool#1.undo-hold/undo#1/tool#1.undo-swaps/{node}"));

@@ -1,5 +1,6 @@
-//! Undoing what was done in `if`, `match`, `for`, `map!`, `race!` and the other forms: after a crash at every write each deed
-//! is undone once, in the reverse order. Random programs of such forms are undone as a naive reference says.
+//! Tests compensation of calls in `if`, `match`, `for`, `map!`, `race!` and the other forms. After
+//! a crash at each write, every effect is undone once, in reverse order. Random programs of these
+//! forms must be undone as a naive reference predicts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn note(cx: &Context, deed: String) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Takes something; what is slow takes a second.
+/// Takes something; slow things take a second.
 #[tool(compensate = form_put_back, idempotent)]
 async fn form_take(cx: &Context, what: String) -> Result<String, ToolError> {
     if what.contains("slow") {
@@ -41,7 +42,7 @@ async fn form_put_back(cx: &Context, what: String, output: String) -> Result<boo
     Ok(what == output)
 }
 
-/// Takes several things, and fails after that when it is to.
+/// Takes several things, and then fails if `fails` is set.
 #[tool(compensate = form_put_all_back, idempotent)]
 async fn form_take_all(cx: &Context, things: Vec<String>, fails: bool) -> Result<usize, ToolError> {
     for what in &things {
@@ -190,12 +191,12 @@ async fn form_below(cx: &Context, n: u32) -> Boxed<usize> {
     Ok(whole + inner as usize)
 }
 
-/// What a run did and undid, by its journal.
+/// The calls and compensations of a run, read from its journal.
 #[derive(Default)]
 struct Told {
-    /// By path: the tool, its arguments, and what names the call over all attempts.
+    /// By path: the tool, its arguments, and the idempotency key, which all attempts share.
     calls: HashMap<StepPath, (String, Value, String)>,
-    /// What completed and can be undone, in the order of the ends.
+    /// Completed calls with a compensation, in the order of their ends.
     done: Vec<StepPath>,
     undone: Vec<StepPath>,
 }
@@ -222,7 +223,7 @@ impl Told {
         told
     }
 
-    /// The deed of a compensation.
+    /// Returns the effect of a compensation.
     fn deed(&self, path: &StepPath) -> String {
         let (tool, arguments, _) = &self.calls[path];
         match tool.as_str() {
@@ -235,8 +236,8 @@ impl Told {
         }
     }
 
-    /// The naive reference: what completed, without what is below something that completed, wherever that was called, the
-    /// last one first.
+    /// Predicts the compensations with a naive rule: all completed calls, last first, except calls
+    /// within another completed call.
     fn to_undo(&self) -> Vec<String> {
         let made_at = |done: &StepPath, at: &StepPath| self.calls.get(at).is_some_and(|at| at.2 == self.calls[done].2);
         let parents = |path: &StepPath| std::iter::successors(path.parent(), StepPath::parent);
@@ -250,8 +251,9 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
     test_runtime().store(store.clone()).resource(deeds.clone()).build()
 }
 
-/// Executes a run, and then again from each of these prefixes of its journal: each deed is undone once, in the order of the
-/// reference, and nothing else is named than where a call was dropped. Gives what the first run undid.
+/// Runs the workflow, and resumes it from each prefix of its journal. Checks that each effect is
+/// undone once, in the predicted order, and that only the calls in `named` are reported as not
+/// undone. Returns the compensations of the first run.
 async fn undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) -> Vec<String> {
     let (store, deeds, id) = (MemoryStore::new(), Deeds::default(), RunId::new("r"));
     let first = runtime(&store, &deeds);
@@ -269,8 +271,8 @@ async fn undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) ->
     undid
 }
 
-/// Holds a run that has ended against its journal; `prefix` is what an earlier process had recorded, and the deeds are those
-/// of this one.
+/// Compares a finished run with its journal. `prefix` contains the events of an earlier process,
+/// and `deeds` the effects in this process.
 async fn check(runtime: &Runtime, id: &RunId, prefix: &[Event], deeds: Vec<String>, named: &[&str]) -> Vec<String> {
     let events = runtime.journal(id).await.unwrap();
     let what = || format!("after {} events:\n{}", prefix.len(), trace(&events).join("\n"));
@@ -279,7 +281,7 @@ async fn check(runtime: &Runtime, id: &RunId, prefix: &[Event], deeds: Vec<Strin
     let undone_at = told.undone.iter().map(|path| path.to_string());
     let undone_at: Vec<String> = undone_at.map(|path| path.split("/undo#1/").next().unwrap().to_owned()).collect();
     assert_eq!(undone_at, told.to_undo(), "{}", what());
-    // What really happened: each once.
+    // The actual effects, each once.
     let earlier = before.undone.iter().map(|path| before.deed(path));
     let really: Vec<String> = earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
     let recorded: Vec<String> = told.undone.iter().map(|path| told.deed(path)).collect();
@@ -322,7 +324,7 @@ forms! {
     ];
 }
 
-/// Wins when the other branch was stopped in the middle, and so has failed.
+/// Wins the race after the other branch was interrupted and has failed.
 async fn late() -> Boxed<u32> {
     tokio::time::sleep(Duration::from_secs(600)).await;
     Ok(0)
@@ -332,7 +334,7 @@ async fn dug(cx: &Context, holes: u32) -> Boxed<u32> {
     Ok(undone_dig(cx, cx.inject()?, holes).await)
 }
 
-/// Neither the calls nor what undoes them may be repeated.
+/// Calls and compensations that must not be repeated.
 #[workflow]
 async fn form_holes(cx: &Context, n: u32) -> Boxed<u32> {
     let first = if n > 3 { undone_dig(cx, cx.inject()?, n).await } else { 0 };
@@ -407,7 +409,8 @@ async fn form_program(cx: &Context, ops: Vec<Op>) -> Boxed<u32> {
     Ok(0)
 }
 
-/// The reference: what a program does, in its order, and what undoes that.
+/// Collects the compensations of a program in the order of its calls. Returns an error if the
+/// program fails.
 fn walk(ops: &[Op], undoes: &mut Vec<String>) -> Result<(), ()> {
     for op in ops {
         match op {
@@ -430,7 +433,7 @@ fn walk(ops: &[Op], undoes: &mut Vec<String>) -> Result<(), ()> {
     Ok(())
 }
 
-/// Each thing has a name of its own.
+/// Gives each thing a unique name.
 fn name(ops: &mut [Op], next: &mut u32) {
     for op in ops {
         let mut named = || {
@@ -482,7 +485,7 @@ proptest! {
             assert!(run.result().await.is_err());
             let whole = first.journal(&id).await.unwrap();
             assert_eq!(check(&first, &id, &[], deeds.take(), &[]).await, undoes);
-            // Whoever resumes it from a part of its journal undoes the same.
+            // Resuming from a prefix of the journal undoes the same calls.
             let kept = 1 + cut.index(whole.len() - 1);
             let store = MemoryStore::new();
             store.create(&id, whole[..kept].to_vec()).await.unwrap();

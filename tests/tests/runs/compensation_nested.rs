@@ -1,5 +1,6 @@
-//! Compensations below each other: a tool that calls tools is undone as a whole when it has completed, and what it called is
-//! undone by itself when it has not. Wherever the call was made, also after a crash at every write.
+//! Tests nested compensations: a completed tool that calls tools is undone as a whole. If it has
+//! not completed, its completed inner calls are undone individually. Tested for every kind of
+//! caller, and after a crash at each write.
 
 use agentflow::prelude::*;
 use agentflow::runtime::UndoStatus;
@@ -95,12 +96,13 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
         let calls: Vec<_> = report.calls.iter().map(|call| (&*call.tool, call.status)).collect();
         let undone = [("undone_wall", UndoStatus::Undone), ("undone_wall", UndoStatus::Undone)];
         assert_eq!(calls, [&undone[..], &[("undone_lay", UndoStatus::Undone)]].concat());
-        // The second wall fails in the middle: what there is of it is undone, and the first as a whole.
+        // The second wall fails halfway: its bricks are undone individually, and the first wall as
+        // a whole.
         let run = runtime().start(undone_house::workflow(), walls(&["a b", "c air d"])).compensate().await.unwrap();
         assert_eq!(run.result().await.unwrap_err().to_string(), "the step `built` failed: air is no brick");
         let done = ["lay ground", "lay a", "lay b", "lay c"];
         assert_eq!(deeds.take(), [&done[..], &["unlay c", "tear down a b", "unlay ground"]].concat());
-        // A node that is the call itself.
+        // The node consists of the call.
         let run = runtime().start(undone_direct::workflow(), walls(&["a b"]).remove(0)).compensate().await.unwrap();
         assert!(run.result().await.is_err());
         assert_eq!(deeds.take(), ["lay a", "lay b", "tear down a b"]);
@@ -208,7 +210,7 @@ async fn reserved_within(cx: &Context) -> Boxed<u32> {
     Ok(undone_reserve_once(cx.inject()?, 3).await)
 }
 
-/// Call ids that a model's server chooses are not used to identify calls.
+/// Uses call ids of the model's server that collide with paths. Such ids must not identify calls.
 #[tokio::test(start_paused = true)]
 async fn every_call_is_undone_with_any_ids_of_the_server() {
     for tool in ["undone_reserve", "undone_reserve_once"] {

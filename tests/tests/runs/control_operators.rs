@@ -1,4 +1,4 @@
-//! The operator of a control request is in the event that grants it, wherever the run is executed.
+//! Tests that the event of a granted control request names the operator, in every process.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn process(store: impl Store, clock: &TestClock) -> Runtime {
     runtime.with(redact().secret("swordfish")).build()
 }
 
-/// The events that grant a request, each with its operator.
+/// Returns the events that name an operator.
 async fn operators(store: &impl Store) -> Vec<String> {
     let events = store.read(&id(), 0, 10_000).await.unwrap();
     let named = events.iter().filter_map(|event| {
@@ -57,7 +57,7 @@ async fn the_run_of_a_workflow_has_its_operators() {
     let handle = first.start(patient(), 1).await.unwrap();
     handle.pause().by("ada").await.unwrap();
     first.unpause(&id()).by("bob").await.unwrap();
-    // A request of another process reaches it through the store.
+    // Requests of another process arrive through the store.
     let second = process(store.process(2), &clock);
     second.pause(&id()).by("eve").await.unwrap();
     second.unpause(&id()).await.unwrap();
@@ -114,7 +114,7 @@ async fn the_run_of_an_agent_has_its_operators() {
     within("the answer", handle.result()).await.unwrap();
     let expected = ["run.paused ada", "run.resumed bob", "message.received carol", "run.closed dave"];
     assert_eq!(operators(&store).await, expected);
-    // What names nobody has the form that it had before operators were recorded.
+    // An event without an operator has the format from before operators were recorded.
     let events = store.read(&id(), 0, 10_000).await.unwrap();
     let unnamed: Vec<_> = events.iter().filter(|event| event.name() == "message.received").collect();
     assert!(!serde_json::to_string(&unnamed[1].kind).unwrap().contains("\"by\""));

@@ -1,5 +1,6 @@
-//! Control requests at awkward moments: the run's process ends, another one resumes it, two runtimes have it, it is an
-//! agent's, a part of it waits. The journal has every request that was granted.
+//! Tests control requests at difficult moments: the run's process ends, another one resumes it, two
+//! runtimes have it, it belongs to an agent, or a part of it waits. The journal contains every
+//! request that was granted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,7 @@ fn gate(name: &str) -> Workflow<(u32,), u32> {
     .unwrap()
 }
 
-/// Two workflows with a gate each, beside each other.
+/// Returns a workflow with two nested workflows that each wait for an approval at the same time.
 fn two_gates() -> Workflow<(u32,), u32> {
     let nested = |name: &'static str| {
         let flow = gate(name);
@@ -118,7 +119,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     handle.result().await.unwrap_err();
 
-    // From another process.
+    // The same from another process.
     let handle = first.start(chain(), 1).run_id(RunId::new("run-2")).await.unwrap();
     pass(1).await;
     let second = process(store.process(2), &clock);
@@ -131,7 +132,7 @@ async fn cancel_returns_when_the_end_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_by_itself_was_not_cancelled() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
-    // The run ends before the next look for messages.
+    // The run ends before it polls for requests again.
     let flow = Workflow::<(u32,), u32>::build("short", ["n"], |b, (n,)| {
         b.node("a", (n,), |_, (n,)| async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -154,7 +155,7 @@ async fn a_request_outlives_the_process_it_was_left_for() {
     let second = process(store.process(2), &clock);
     let run = id();
     let (asked, ()) = tokio::join!(second.cancel(&run, "enough"), async {
-        // It is left for the first process, which ends before it looks.
+        // The first process ends before it polls for the request.
         tokio::time::sleep(Duration::from_millis(10)).await;
         end(handle, &store).await;
     });
@@ -169,7 +170,7 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     let handle = process(store.clone(), &clock).start(chain(), 1).await.unwrap();
     pass(1).await;
     let second = process(store.process(2), &clock);
-    // The operator's process ends as well, before it hears anything.
+    // The operator's process stops waiting before the request is answered.
     let run = id();
     let asked = tokio::time::timeout(Duration::from_millis(10), second.pause(&run)).await;
     assert!(asked.is_err());
@@ -182,7 +183,7 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     drop(handle);
 }
 
-/// Two steps beside each other, neither of which may simply run again.
+/// Returns a workflow with two concurrent steps that must not be repeated without a decision.
 fn payments() -> Workflow<(u32,), u32> {
     let once = |name: &'static str| Node::new(name).policy(NodePolicy::default().repeatable(false));
     Workflow::build("payments", ["n"], |b, (n,)| {
@@ -199,7 +200,8 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     let handle = process(store.clone(), &clock).start(payments(), 1).await.unwrap();
     pass(1).await;
     end(handle, &store).await;
-    // Both were lost. One is begun again, and is lost once more, when the retry of the other is on its way.
+    // Both steps were interrupted. `z` is retried and interrupted again while the retry of `y` is
+    // pending.
     let of_second = store.process(2);
     let second = process(of_second.clone(), &clock);
     let handle = second.resume(&id()).await.unwrap();
@@ -207,7 +209,7 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     second.retry(&id(), "z", "ann").await.unwrap();
     pass(1).await;
-    // It ends before it looks.
+    // The process ends before it polls for requests.
     of_second.fail_looks(u32::MAX);
     let operator = process(store.process(3), &clock);
     let run = id();
@@ -408,7 +410,8 @@ async fn answers_while_the_runs_are_recovered() {
         tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
         of.approve(&RunId::new(format!("run-{n}")), "ok", Approval::granted(), "ada").await.unwrap();
     };
-    // Of this process, through another runtime of it, and of another process.
+    // The answers come from the same runtime, from another runtime of the process, and from another
+    // process.
     let others = [second.clone(), process(store.process(2), &clock), process(store.process(3), &clock)];
     let answers: Vec<_> = (0..60).map(|n| tokio::spawn(answer(n, others[n as usize % 3].clone()))).collect();
     tokio::time::sleep(Duration::from_millis(3)).await;
@@ -445,7 +448,7 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     drop((kept, kept_agent));
 }
 
-/// They are executed here, and a host that shows its open questions knows which they are of.
+/// Checks that `recover` resumes all runs and lists in `waiting` those with an open question.
 #[tokio::test(start_paused = true)]
 async fn runs_that_wait_for_a_person_are_named_by_recover() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
@@ -482,7 +485,7 @@ async fn a_run_is_paused_until_the_last_of_its_workflows_is_answered() {
         let waits = (RunStatus::Paused, Some(PauseReason::Approval));
         assert_eq!(status(&store).await, waits);
         if restarted {
-            // Answered while nobody executes it.
+            // The answer arrives while no process executes the run.
             end(handle, &store).await;
             let second = store.process(2);
             runtime = process(second.clone(), &clock);
@@ -558,7 +561,8 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
         WrongState,
         "`nested/bad` cannot be retried by itself: the step it belongs to has failed; retry `nested`",
     );
-    // It runs again, elsewhere in the journal; the node of the first attempt is over for good.
+    // The step runs again under a new path prefix. The node of the first attempt cannot be retried
+    // any more.
     runtime.retry(&id(), "nested", "ada").await.unwrap();
     refused(
         runtime.retry(&id(), "nested/bad", "ada").await,
@@ -570,7 +574,8 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
     assert_eq!(count(&events(&store).await, "workflow.failed"), 2);
 }
 
-/// Two nodes that fail, the first of which the run fails of, and one that is stopped because of it.
+/// Returns a workflow with two nodes that fail. The first failure is the cause, and the second node
+/// is stopped because of it.
 fn failing(stop: StopPolicy, tries: &Arc<AtomicU32>) -> Workflow<(), u32> {
     let tries = Arc::clone(tries);
     Workflow::build("failing", [], move |b, ()| {
@@ -709,7 +714,8 @@ async fn a_pause_holds_what_begins_later() {
     assert_eq!(count(&held, "model.started"), 0, "{held:?}");
     handle.unpause().await.unwrap();
     pass(5).await;
-    // In the middle of a tool, which runs to its end; the next model call does not begin.
+    // The pause arrives during a tool call. The call finishes, and the next model call does not
+    // start.
     handle.pause().await.unwrap();
     pass(1000).await;
     assert_eq!(count(&events_so_far(&handle), "model.started"), 1);
@@ -736,7 +742,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
         let policy = ToolPolicy::default().idempotent().scopes(["admin"]);
         Agent::new(model.clone()).name("waiter").tools([wait.policy(policy)]).runtime(runtime)
     };
-    // Steps and scopes.
+    // The limit of turns and the scopes.
     let request = RunRequest::new("go").max_steps(3).grant(["admin"]).timeout(Duration::from_secs(1000));
     let handle = guarded(&runtime()).start(request).unwrap();
     pass(15).await;
@@ -747,7 +753,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     let all = events(&store).await;
     assert_eq!(count(&all, "tool.completed"), 3, "{all:?}");
 
-    // The time in which nobody executed it does not count, what it was executed before does.
+    // Time in which no process executes the run does not count. Time before that does.
     let run = RunId::new("timed");
     let request = RunRequest::new("go").run_id(run.clone()).grant(["admin"]).timeout(Duration::from_secs(35));
     let first = runtime();
@@ -759,7 +765,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     let resumed = tokio::time::Instant::now();
     let handle = guarded(&second).runtime(&second).resume(&run).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "timeout");
-    // The last record of the first process is of its 20th second.
+    // The first process recorded its last event at second 20.
     assert_eq!(resumed.elapsed(), Duration::from_secs(15));
 }
 

@@ -1,4 +1,5 @@
-//! Every form of a workflow, and an agent, stopped at every write of its journal and resumed.
+//! Crash tests of every workflow form and of an agent: the process stops at each write of the
+//! journal and the run is resumed.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel
 
 type Step<T> = Result<T, String>;
 
-/// A step that notes its effect, takes so many milliseconds, and adds one.
+/// Adds a step that records its effect, takes `millis` milliseconds and adds one.
 fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, millis: u64, reads: Handle<u32>) -> Handle<u32> {
     let effects = effects.clone();
     b.node(node, (reads,), move |cx, (n,)| {
@@ -182,7 +183,8 @@ async fn races_with_branches_that_may_not_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn fallbacks() {
-    // A branch that may not be repeated waits for a decision: another one does not take its place.
+    // An interrupted branch that must not be repeated waits for an operator's decision. The next
+    // branch must not run instead.
     for policy in [NodePolicy::default(), once()] {
         let effects = EffectLog::new();
         let flow = Workflow::<(u32,), u32>::build("fallbacks", ["n"], |b, (n,)| {
@@ -234,7 +236,7 @@ async fn gates_and_approvals() {
     assert_eq!(effects.count("asked"), 1);
     assert_eq!(effects.count("unread"), 0);
 
-    // Denied, the run fails, and it does so after every crash.
+    // If the approval is denied, the run fails, also after every crash.
     CrashTest::new(&flow, || 1)
         .answer("merge", Approval::granted())
         .answer("amount", Amount { cents: 100 })
@@ -258,7 +260,8 @@ async fn retries_with_pauses() {
             async move {
                 noted.note(&cx);
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                // What fails is the service, so it does not depend on how often the process ended.
+                // The failures come from the service, so they do not depend on the number of
+                // crashes.
                 match noted.count("flaky") {
                     1 => Err("not yet".to_owned()),
                     2 => std::future::pending().await,
@@ -315,7 +318,7 @@ async fn workflows_in_workflows() {
             let part = part.clone();
             async move {
                 let once = part.run_in(&cx, n).await?;
-                // A second one in the same step has a place of its own.
+                // The second nested run in the same step has its own path.
                 part.run_in(&cx, once).await
             }
         });
@@ -333,7 +336,7 @@ async fn workflows_in_workflows() {
     assert!(report.step("nested/call#2/pay").unwrap().interrupted() > 0, "{report}");
 }
 
-/// An answer in one of them lets that one continue; the others still wait.
+/// Checks that an answer resumes only the nested workflow that asked. The others keep waiting.
 #[tokio::test(start_paused = true)]
 async fn workflows_beside_each_other_wait_each_for_its_own() {
     let effects = EffectLog::new();
@@ -380,7 +383,8 @@ async fn steps_below_a_step_that_is_not_resumed_have_an_end() {
             b.concurrency(2);
             let (part, agent) = (part.clone(), clerk(&effects, true));
             let bad: Handle<Vec<u32>> = b.value("items", (), |()| Step::Ok(vec![1]));
-            // Its item has failed for good when the process ends, and the others are cancelled when it is resumed.
+            // The item has already failed when the process ends. The other nodes are cancelled
+            // after the run is resumed.
             let bad: Handle<Vec<u32>> = b.map("bad", bad, (), |_, _: u32, ()| async {
                 tokio::time::sleep(Duration::from_millis(8)).await;
                 Err("broken".to_owned())
@@ -405,7 +409,8 @@ struct Letter {
     to: String,
 }
 
-/// An agent that looks something up, then sends two letters at once, then says so; and its model by rules.
+/// Returns an agent that calls `look`, then `send` twice in one turn, then answers. Its model
+/// follows fixed rules.
 fn clerk(effects: &EffectLog, idempotent: bool) -> Agent {
     let tool = |name: &'static str, policy: ToolPolicy| -> ToolRef {
         let effects = effects.clone();
@@ -467,7 +472,7 @@ async fn an_agent_in_a_workflow() {
     assert!(report.step("clerk/tool#1.look").unwrap().again(Again::Interrupted) > 0, "{report}");
 }
 
-/// An agent that asks another by its tool `ask`, then says so.
+/// Returns an agent whose tool `ask` runs the agent `of`.
 fn boss(of: Agent, policy: ToolPolicy) -> Agent {
     let ask = FnTool::new("ask", "Asks.", move |cx, letter: Letter| {
         let of = of.clone();
@@ -476,7 +481,7 @@ fn boss(of: Agent, policy: ToolPolicy) -> Agent {
     calls_once("ask", ask.policy(policy).into())
 }
 
-/// An agent that calls its one tool, then says that it has a result.
+/// Returns an agent that calls its only tool once and then answers.
 fn calls_once(name: &'static str, tool: ToolRef) -> Agent {
     let model = ScriptedModel::from_fn(move |request| {
         match request.messages.messages().iter().flat_map(|message| message.results()).count() {
@@ -545,7 +550,7 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
         async move { part.run_in(&cx, 1).await }
     });
     let agent = calls_once("plan", plan.policy(ToolPolicy::default().idempotent()).into());
-    // As a run of its own, and as a step of another workflow.
+    // The agent has its own run here, and is a step of a workflow below.
     let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
     for item in 0..2 {
         let send = report.step(&format!("tool#1.plan/each[{item}]/tool#2.send")).unwrap();
@@ -599,7 +604,7 @@ async fn an_agent_that_is_cancelled_as_it_is_resumed() {
     }
 }
 
-/// The test itself must be able to fail.
+/// Checks that `CrashTest` itself detects failures.
 mod breaches {
     use super::*;
 
@@ -660,7 +665,7 @@ mod breaches {
         assert!(text.contains("the workflow `asks` never asks `okay`; what it asks is `ok`"), "{text}");
     }
 
-    /// Not under the paused clock: its time-out would be waited for.
+    /// Uses the real clock. A paused clock would skip to the timeout.
     #[tokio::test]
     async fn a_question_with_a_time_out_that_nobody_answers() {
         let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
@@ -690,7 +695,7 @@ mod breaches {
                 async move { Step::Ok(n) }
             });
             b.node("y", (x,), move |_, (n,)| {
-                // It acts for `x`, which is over.
+                // It records an effect for `x`, which has already ended.
                 if let Some(cx) = &*kept.lock().unwrap() {
                     last.note(cx);
                 }

@@ -1,8 +1,8 @@
-//! What the tools of a test did and undid, in its order. It asserts nothing.
+//! The effects of a test's tools, in order. This module contains no tests.
 
 use std::sync::{Arc, Mutex};
 
-/// A list that all tools of a runtime share.
+/// A list of effects that all tools of a runtime share.
 #[derive(Clone, Default)]
 pub(crate) struct Deeds(Arc<Mutex<Vec<String>>>);
 
@@ -11,11 +11,11 @@ impl Deeds {
         self.0.lock().unwrap().push(deed);
     }
 
-    /// What was noted since this was asked last.
+    /// Removes and returns the recorded effects.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-/// The result of workflows in tests.
+/// The result type of workflows in tests.
 pub(crate) type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,5 +1,5 @@
-//! Resuming a run whose workflow has changed: refused with the names of the nodes that would run again, or resumed with
-//! every unchanged node's output.
+//! Tests runs whose workflow has changed. Resuming is refused with the names of the nodes that
+//! would run again, or reuses the output of every unchanged node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use agentflow_testing::{TestClock, check_events, test_runtime};
 
 type Step<T> = Result<T, String>;
 
-/// How often the body of each step ran to its end.
+/// Number of completed executions of each step's body.
 #[derive(Clone, Default)]
 struct Ran(Arc<Mutex<BTreeMap<String, u32>>>);
 
@@ -35,7 +35,7 @@ impl Ran {
     }
 }
 
-/// `a`, then `c` and `d` beside each other, then `end`, which waits for a person first.
+/// Returns the original workflow: `a`, then `c` and `d` concurrently, then `end` after an approval.
 fn first(ran: &Ran) -> Workflow<(i64,), i64> {
     Workflow::build("flow", ["n"], |b, (n,)| {
         let a = ran.step(b, "a", n);
@@ -52,7 +52,7 @@ fn ending(b: &mut Builder, ran: &Ran, c: Handle<i64>, d: Handle<i64>) -> Handle<
     ran.step(b, "end", sum)
 }
 
-/// A run of the first form that has done everything up to the gate and whose process has ended.
+/// Starts the original workflow, runs it up to the gate and abandons it.
 async fn open_run(ran: &Ran) -> (MemoryStore, TestClock, RunId) {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let handle = process(&store, &clock).start(first(ran), 0).await.unwrap();
@@ -68,7 +68,8 @@ fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
     test_runtime().clock(clock.clone()).store(store.clone()).build()
 }
 
-/// `resume` refuses and names these; `Changes::AcceptAll` runs these again and has this output.
+/// Checks that `resume` refuses the change with the names in `named`. With `Changes::AcceptAll`,
+/// the steps in `again` must run again and give this output.
 async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, again: &str, output: i64) {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
@@ -87,7 +88,8 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
     assert_eq!(store.read(&run, 0, 1000).await.unwrap(), before, "refused, nothing is written");
 
     let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap();
-    // It crashes once more before anybody answers, and then it is the definition that the run goes by.
+    // The process ends before the answer. The accepted definition is then the definition of the
+    // run.
     tokio::time::sleep(Duration::from_secs(60)).await;
     handle.abandon();
     tokio::task::yield_now().await;
@@ -106,7 +108,7 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
 async fn an_unchanged_workflow_is_resumed() {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
-    // How much runs at once, and lines, do not make it another one.
+    // The concurrency limit and line numbers are not part of the definition.
     let flow = Workflow::<(i64,), i64>::build("flow", ["n"], |b, (n,)| {
         b.concurrency(1);
         let a = ran.step(b, Node::new("a").line(7), n);
@@ -216,7 +218,7 @@ async fn a_node_that_was_open_is_gone() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     handle.abandon();
     tokio::task::yield_now().await;
-    // `c`, `d` and the gate are open.
+    // `c`, `d` and the gate have started and not ended.
     let flow = Workflow::<(i64,), i64>::build("flow", ["n"], |b, (n,)| {
         let a = ran.step(b, "a", n);
         ran.step(b, "new", a)

@@ -1,5 +1,5 @@
-//! Draining a runtime: nothing new begins, what is running may finish, and then runs stop at their journal for another
-//! process.
+//! Tests draining a runtime: no new work starts, running work may finish, and then the runs are
+//! left to another process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ fn ids(runs: &[&RunId]) -> Vec<RunId> {
     runs.iter().map(|run| (*run).clone()).collect()
 }
 
-/// The nodes of a run whose steps have begun.
+/// Returns the nodes of a run that have started.
 async fn begun(runtime: &Runtime, run: &RunId) -> Vec<String> {
     let events = runtime.journal(run).await.unwrap();
     let started = events.iter().filter(|event| matches!(event.kind, EventKind::NodeStarted { .. }));
@@ -85,7 +85,7 @@ async fn running_steps_finish_and_no_other_begins() {
     let error = two.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Fenced, "{error}");
     assert!(error.to_string().contains("its runtime was drained; it can be resumed"), "{error}");
-    // Nobody ended its process: the runs are free, and what was done is not done again.
+    // The first process is still alive, but its runs are free. Completed steps do not run again.
     let second = process(store.process(2), &clock).build();
     let recovered = second.recover().await.unwrap();
     assert_eq!((recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len()), (2, 0, 0));
@@ -136,10 +136,10 @@ async fn a_drained_runtime_begins_nothing() {
     tokio::task::yield_now().await;
     store.process(2).die();
     assert!(matches!(runtime.resume(&RunId::new("run-1")).await, Err(Error::Draining)));
-    // It is still there to look at and to operate.
+    // Runs can still be inspected and operated.
     runtime.approve(&RunId::new("run-1"), "approval", Approval::granted(), "ada").await.unwrap();
     assert_eq!(runtime.run_record(&RunId::new("run-1")).await.unwrap().status, RunStatus::Queued);
-    // Again, it has nothing to do.
+    // A second drain has no work to do.
     assert_eq!(runtime.drain(Duration::ZERO).await, Drained::default());
 }
 
@@ -172,7 +172,7 @@ async fn two_drains_end_at_the_earlier_deadline() {
     let (first, second) = tokio::join!(runtime.drain(50 * SECOND), runtime.drain(5 * SECOND));
     assert_eq!(began.elapsed().as_secs(), 5);
     assert_eq!((first.left, second.left), (ids(&[run.run_id()]), ids(&[run.run_id()])));
-    // One that is dropped takes nothing back.
+    // Dropping the future of a drain does not revert it.
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
     let run = runtime.start(two_steps::workflow(), 10).await.unwrap();
     assert!(tokio::time::timeout(SECOND, runtime.drain(LONG)).await.is_err());
@@ -204,7 +204,7 @@ async fn delegate(cx: &Context, question: String) -> Result<String> {
     librarian(cx, question).await
 }
 
-/// Calls the tool, which takes a while, and then answers.
+/// Returns a model that calls its tool and then answers. The tool takes `seconds`.
 fn looking(seconds: u64, calls: &Arc<AtomicU32>) -> ScriptedModel {
     let calls = Arc::clone(calls);
     ScriptedModel::from_fn(move |request| {
@@ -226,11 +226,12 @@ async fn agents_stop_between_their_calls() {
     let clerk = || Agent::new(model.clone()).name("drained-clerk").tools(tools![look_up]);
     let chief = || Agent::new(model.clone()).name("chief").tools(tools![delegate]);
     let runtime = process(store.clone(), &clock).model(model.clone()).build();
-    // An agent, one in a step of a workflow, and one in a tool of an agent: each waits for its tool.
+    // An agent, an agent in a workflow step, and an agent in another agent's tool. Each is waiting
+    // for its tool.
     let own = clerk().runtime(&runtime).start("where?").unwrap();
     let nested = runtime.start(research::workflow(), "where?".to_owned()).await.unwrap();
     let in_tool = chief().runtime(&runtime).start("where?").unwrap();
-    // One that is polled where it was called.
+    // This agent is polled by its caller.
     let (here, of_runtime) = (clerk(), runtime.clone());
     let called = tokio::spawn(async move { here.runtime(&of_runtime).run("where?").await });
     tokio::time::sleep(SECOND).await;

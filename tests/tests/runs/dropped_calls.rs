@@ -1,5 +1,5 @@
-//! What loses a `select!` in a step: after a crash, nothing in it begins that had not begun before, whoever is quicker
-//! then.
+//! Tests the losing branches of a `select!` in a step. After a crash they must not start a new
+//! call, even if they would now be faster.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use serde_json::json;
 
 use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried_with};
 
-/// What all processes of a crash test see.
+/// State that all processes of a crash test share.
 #[derive(Clone, Default)]
 struct Race(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    /// The choice is on record: what lost would be quick now.
+    /// `true` once the choice is recorded. The loser would be fast afterwards.
     over: bool,
     charged: Vec<String>,
 }
 
 impl Race {
-    /// How long the loser takes for what it had not ended when it lost.
+    /// Returns the duration of the loser's unfinished calls.
     fn pace(&self) -> Duration {
         Duration::from_millis(if self.0.lock().unwrap().over { 1 } else { 40 })
     }
@@ -95,7 +95,7 @@ async fn choose(cx: &Context, loser: &str) -> Result<String> {
     Ok(won)
 }
 
-/// A run of the crash test begins.
+/// Resets the state at the start of a run.
 async fn begins(cx: &Context) -> Result<u32> {
     cx.inject::<Race>()?.0.lock().unwrap().over = false;
     Ok(1)
@@ -151,7 +151,7 @@ async fn lost_limited(cx: &Context, form: String) -> Result<String> {
     Ok(won)
 }
 
-/// Calls the inner workflow within a time limit and continues without it.
+/// Calls the inner workflow with a time limit and continues without its result.
 async fn limited(cx: &Context, what: &str) -> Result<String> {
     let limit = Duration::from_millis(30);
     let won = match tokio::time::timeout(limit, lost_workflow(cx, what.to_owned())).await {
@@ -167,7 +167,7 @@ async fn limited_item(cx: &Context, what: String) -> Result<String> {
     limited(cx, &what).await
 }
 
-/// Fails after it has dropped the inner workflow.
+/// Drops the inner workflow and then fails.
 async fn too_late(cx: &Context) -> Result<String> {
     let limit = Duration::from_millis(30);
     let lost = tokio::time::timeout(limit, lost_workflow(cx, "first".to_owned())).await;
@@ -196,7 +196,7 @@ async fn a_dropped_inner_workflow_begins_nothing_new_however_it_is_dropped() {
     }
 }
 
-/// Only the first process has a time limit.
+/// Limits the time in the first process only, so that the second one waits for the dropped call.
 async fn waits_in_the_second(cx: &Context, loser: &str) -> Result<u32, Behind> {
     let world = pays(cx)?;
     let limit = async {
@@ -257,7 +257,7 @@ async fn a_step_that_waits_for_what_it_had_dropped_asks() {
         let flow: Workflow<(Vec<String>,), u32> = lost_waits::workflow();
         let (lines, ended) = retried_with(&flow, &world, &[loser], |runtime| runtime.model(model.clone())).await;
         assert_eq!(ended.unwrap(), 1, "{loser}: {lines:#?}");
-        // The retry lets it continue.
+        // The operator's retry lets the step continue.
         assert_eq!(around_retry(&world), ["rest", "after", "retry", "rest", "after"], "{loser}: {lines:#?}");
         let asked = &world.done()[2];
         assert!(asked.contains("this step had dropped the ") && asked.contains("waits for it instead"), "{asked}");

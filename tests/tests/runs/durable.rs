@@ -1,4 +1,4 @@
-//! Runs that outlive their process: every prefix of a journal resumes to the same result.
+//! Tests durable runs: resuming from every prefix of a journal gives the same result.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use agentflow::workflow::{Branch, Handle, Node, NodePolicy};
 use agentflow::{Context, Event, Runtime, Workflow};
 use agentflow_testing::{check_events, test_runtime, within};
 
-/// How often the body of each step ran, over all processes.
+/// Number of executions of each step's body, over all processes.
 #[derive(Clone, Default)]
 struct Ran(Arc<Mutex<BTreeMap<String, u32>>>);
 
@@ -24,7 +24,7 @@ impl Ran {
     }
 }
 
-/// A bit of everything.
+/// Returns a workflow that uses every form.
 fn everything(ran: &Ran) -> Workflow<(Vec<u32>,), String> {
     let ran = ran.clone();
     Workflow::build("everything", ["xs"], |b, (xs,)| {
@@ -79,7 +79,7 @@ fn everything(ran: &Ran) -> Workflow<(Vec<u32>,), String> {
     .unwrap()
 }
 
-/// A workflow that is a step of another.
+/// Returns the inner workflow.
 fn part(ran: &Ran) -> Workflow<(u32,), u32> {
     let ran = ran.clone();
     Workflow::build("part", ["n"], |b, (n,)| {
@@ -106,7 +106,7 @@ async fn store_with(events: &[Event]) -> MemoryStore {
     store
 }
 
-/// Lets an operator decide on everything that a crash left undecided.
+/// Retries every interrupted step, like an operator.
 async fn decide(runtime: &Runtime, handle: &mut agentflow::RunHandle<String>) -> String {
     within("the end of the run", async {
         loop {
@@ -119,7 +119,7 @@ async fn decide(runtime: &Runtime, handle: &mut agentflow::RunHandle<String>) ->
                 if let EventKind::NodeFailed { error, .. } = &event.kind
                     && error.kind == "interrupted"
                 {
-                    // A node that was retried already is no longer interrupted.
+                    // The node may have been retried already.
                     let _ = runtime.retry(handle.run_id(), &event.path.to_string(), "test").await;
                 }
             }
@@ -165,7 +165,7 @@ async fn every_prefix_of_a_journal_resumes_to_the_same_result() {
     }
 }
 
-/// Two thousand steps one after another, with a router's arm and a map in between.
+/// Returns a workflow of two thousand sequential steps, followed by a router.
 fn long(ran: &Ran) -> Workflow<(u32,), u32> {
     let ran = ran.clone();
     Workflow::build("long", ["n"], |b, (n,)| {
@@ -194,7 +194,7 @@ async fn a_long_run_is_resumed_from_its_snapshot() {
     let snapshot = store.snapshot(&run).await.unwrap().expect("there is a snapshot");
     assert!(snapshot.seq > 2000 && snapshot.events.len() < usize::try_from(snapshot.seq).unwrap() * 2 / 3);
 
-    // The same run, cut off right after its snapshot and some time later.
+    // Cuts the journal right after the snapshot and some events later.
     for more in [0, 1, 500] {
         let cut = usize::try_from(snapshot.seq).unwrap() + more;
         let store = store_with(&events[..cut]).await;

@@ -1,5 +1,5 @@
-//! Steps that are executed elsewhere: in another runtime, behind bytes. Whatever a workflow does where its run is, it does
-//! there as well.
+//! Tests steps on a worker: another runtime, reached through bytes. Every form of a workflow must
+//! behave as it does locally.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,10 +79,10 @@ async fn elsewhere_forms(numbers: Vec<u32>) -> Result<String, Boxed> {
     Ok(format!("{doubled:?} {next} {first} {fallen} {grown} {size}"))
 }
 
-/// The events without what differs from run to run.
+/// Returns the paths and names of the events, which are equal in every run.
 fn shape(events: &[Event]) -> Vec<String> {
     let mut shape: Vec<String> = events.iter().map(|event| format!("{} {}", event.path, event.name())).collect();
-    // Steps that run at the same time end in any order.
+    // Concurrent steps end in any order.
     shape.sort();
     shape
 }
@@ -170,7 +170,7 @@ async fn a_person_is_asked_within_a_step() {
     until_asked(&far, run.run_id(), question).await;
     assert_eq!(effects.counts().len(), 0, "nothing is paid before the answer");
     assert_eq!(far.run_record(run.run_id()).await.unwrap().status, RunStatus::Paused);
-    // An answer that does not fit is refused by the worker, and one that does is taken once.
+    // The worker refuses an answer of the wrong type, and accepts a valid answer once.
     let wrong = far.answer(run.run_id(), question, &1, "ada").await.unwrap_err();
     assert_eq!(wrong.kind(), "wrong_answer", "{wrong}");
     far.approve(run.run_id(), question, Approval::granted(), "ada").await.unwrap();
@@ -313,7 +313,7 @@ async fn failures_are_the_same() {
 
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// Counts the bodies that run.
+/// Counts the running bodies.
 struct Running;
 
 impl Running {
@@ -405,15 +405,15 @@ async fn resources_are_those_of_the_worker() {
     let far = with(Elsewhere::on_thread(worker)).build();
     let run = far.start(elsewhere_resource::workflow(), ()).tag("tenant", "acme").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "the stock of acme and the stock of acme");
-    // What a factory there does not make.
+    // The worker's factory fails without the tag.
     let error = far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource, "{error}");
     assert!(error.to_string().contains("it has no tag `tenant`"), "{error}");
-    // A value of this process cannot go there.
+    // A value of this process cannot be sent to the worker.
     let error = far.start(elsewhere_resource::workflow(), ()).resource(Stock("here".into())).await.unwrap_err();
     assert!(matches!(error, Error::RunResource { .. }), "{error}");
     assert!(error.to_string().contains("Stock") && error.to_string().contains("run_resource"), "{error}");
-    // A worker that has none at all.
+    // The worker has no factory for the resource.
     let far = with(Elsewhere::on_thread(Runtime::builder().build())).build();
     let error = far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource, "{error}");
@@ -488,7 +488,7 @@ async fn an_agent_and_calls_of_tools_crash_at_every_write() {
     assert_eq!(effects.count("both/tool#1.elsewhere_pay"), 1);
 }
 
-/// Whoever executes the steps of the office.
+/// Returns the worker for the office workflow.
 pub(crate) fn office_worker(effects: &EffectLog) -> Runtime {
     let model = ScriptedModel::from_fn(|request| {
         match request.messages.messages().iter().flat_map(|message| message.results()).count() {

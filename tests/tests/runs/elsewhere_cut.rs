@@ -1,5 +1,5 @@
-//! A worker that dies at every batch of records that it gives, before and after the batch is kept: no write is repeated that
-//! nobody was asked about, and every run ends as it would have.
+//! Tests workers that die at each batch of events, before or after the batch is stored. No write is
+//! repeated without an operator's decision, and every run ends as usual.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::elsewhere_lost::{
     lost_in_rounds, lost_in_workflow,
 };
 
-/// When a worker dies: at which batch of all, and whether that is kept.
+/// The moment when a worker dies: the number of the batch, and whether the batch is stored.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     at: usize,
@@ -82,7 +82,7 @@ impl StepExecutor for Dying {
     }
 }
 
-/// Runs a workflow once for each batch, and says how many there were.
+/// Runs the workflow once for each batch. Returns the number of questions to the operator.
 async fn cut_everywhere<Out: NodeValue + std::fmt::Debug>(
     flow: fn() -> Workflow<(String,), Out>,
     repeats: bool,
@@ -106,7 +106,8 @@ async fn cut_everywhere<Out: NodeValue + std::fmt::Debug>(
             assert!(twice.len() <= ran.asked.len().min(1), "{cut:?} {ran:?}: {twice:?}");
             asked += ran.asked.len();
             match &ran.result {
-                // What a model was told of the interrupted call is in its answer.
+                // The answer may contain the message that the outcome of the interrupted call is
+                // unknown.
                 Ok(result) => assert!(*result == expected || result.contains("is unknown"), "{cut:?} {ran:?}"),
                 Err(problem) => assert!(!repeats && problem.contains("the worker has died"), "{cut:?} {ran:?}"),
             }

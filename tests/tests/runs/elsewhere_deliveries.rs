@@ -1,5 +1,5 @@
-//! A call that is delivered more than once, late, or at the same time to several workers: one of them executes the step, and
-//! the others execute nothing of it.
+//! Tests calls that are delivered several times, late, or to several workers at once: one worker
+//! executes the step, and the others execute no part of it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ async fn two_lines(cx: &Context, text: String) -> Result<String> {
     Ok(two)
 }
 
-/// The step has no record below it that could tell two deliveries apart.
+/// Runs a step without nested records, which could otherwise distinguish two deliveries.
 #[workflow]
 async fn delivered_plain(cx: &Context, text: String) -> Result<String> {
     let all = counted(cx, text).await?;
@@ -55,7 +55,7 @@ async fn counted(cx: &Context, text: String) -> Result<String> {
     Ok(text)
 }
 
-/// The step is the call of a tool, and is recorded nowhere else.
+/// Runs a step that consists of a tool call, which is not recorded elsewhere.
 #[workflow]
 async fn delivered_direct(cx: &Context, text: String) -> Result<String> {
     let all = delivered_line(cx, cx.inject()?, text).await;
@@ -76,7 +76,7 @@ fn refused(outcome: &StepOutcome) -> ExecutorErrorKind {
 type Delivers =
     Box<dyn Fn(Runtime, StepCall, StepHost) -> futures_util::future::BoxFuture<'static, Outcome> + Send + Sync>;
 
-/// Delivers a call as a test says.
+/// An executor that delivers calls as a test defines.
 struct Delivering(EffectLog, Delivers);
 
 #[async_trait]
@@ -128,7 +128,7 @@ async fn the_second_of_two_deliveries_executes_nothing() {
 
 #[tokio::test]
 async fn the_outcome_of_a_refused_delivery_is_not_that_of_the_step() {
-    // An executor that mistakes one for the other loses the step; what is recorded of it is not done again.
+    // An executor that confuses the two outcomes loses the step. Recorded calls are not repeated.
     let effects = EffectLog::new();
     let mistaken = delivering(&effects, |worker, call, host| async move {
         let first = worker.execute_step(call.clone(), host.clone()).await;
@@ -136,7 +136,7 @@ async fn the_outcome_of_a_refused_delivery_is_not_that_of_the_step() {
             return Ok(first);
         }
         let outcome = worker.execute_step(call, host).await;
-        // It survives its way.
+        // The refusal survives serialization.
         Ok(serde_json::from_slice(&serde_json::to_vec(&outcome)?)?)
     });
     let store = MemoryStore::new();
@@ -204,7 +204,8 @@ async fn a_late_delivery_executes_nothing() {
             let Some((old, old_host)) = seen.lock().unwrap().get(&1).cloned().filter(|_| call.attempt == 2) else {
                 return Err(ExecutorError::lost("the queue has lost it"));
             };
-            // A new attempt has begun: the old call is refused, whichever way it takes.
+            // A new attempt has started. The old call is refused through its own host and through
+            // the new one.
             let ended = worker.execute_step(old.clone(), old_host).await;
             assert_eq!(refused(&ended), ExecutorErrorKind::Ended);
             let foreign = worker.execute_step(old, host.clone()).await;
@@ -229,7 +230,7 @@ async fn a_late_delivery_executes_nothing() {
     assert_eq!(journal.iter().filter(|event| event.name() == "workflow.node.started").count(), 2);
 }
 
-/// A connection that gives each batch twice.
+/// A connection that sends each batch twice.
 struct Twice(StepHost, Arc<AtomicUsize>);
 
 #[async_trait]
@@ -285,7 +286,8 @@ async fn what_cannot_be_of_one_delivery_is_refused() {
         for (name, value) in [("run", json!("another")), ("path", json!("other")), ("attempt", json!(2))] {
             assert_eq!(kind(host.record(of(name, value)).await), ExecutorErrorKind::Foreign);
         }
-        // Nothing of this has taken the step; a batch before is missing, and what is begun twice is not kept.
+        // These batches do not claim the step. The first one skips a number, and the second one
+        // starts the same model call twice.
         assert_eq!(kind(host.record(batch(&call, 1, vec![began()])).await), ExecutorErrorKind::Foreign);
         assert_eq!(kind(host.record(batch(&call, 0, vec![began(), began()])).await), ExecutorErrorKind::Foreign);
         let outcome = worker.execute_step(call.clone(), host.clone()).await;

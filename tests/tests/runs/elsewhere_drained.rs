@@ -1,5 +1,6 @@
-//! A worker that is drained at every batch of records that it gives: what had begun ends there, what had not begun is done
-//! when the step continues elsewhere, and nothing is done twice or asked about. And a runtime that is drained at every event.
+//! Tests workers that are drained at each batch of events: started calls finish there, the
+//! remaining calls run when the step continues on another worker, and no call is repeated or needs
+//! a decision. Also drains a runtime at each event.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ use tokio::sync::Notify;
 
 use super::elsewhere_lost::Boxed;
 
-/// What was done, in its order.
+/// The effects, in order.
 #[derive(Clone, Default)]
 struct Deeds(Arc<Mutex<Vec<String>>>);
 
@@ -77,7 +78,7 @@ async fn drained_agents(cx: &Context, item: String) -> Boxed<String> {
     Ok(said)
 }
 
-/// By an agent that has another one as its tool.
+/// Ships through an agent that has another agent as its tool.
 async fn sent(cx: &Context, item: String) -> Boxed<String> {
     let model = ScriptedModel::from_fn(|request| {
         let turn = match request.messages.messages().iter().flat_map(|message| message.results()).count() {
@@ -123,7 +124,7 @@ async fn is_over(said: String) -> Result<String, String> {
     Err(format!("it is over after {said}"))
 }
 
-/// It ships twice in one turn and once in the next.
+/// Returns a model that ships twice in its first turn and once in the second.
 fn packer() -> ScriptedModel {
     let ship = |item: &str| ("drained_ship", json!({"item": item}));
     ScriptedModel::from_fn(move |request| {
@@ -136,12 +137,12 @@ fn packer() -> ScriptedModel {
     })
 }
 
-/// What both sides have.
+/// Returns the configuration of both sides.
 fn described(deeds: &Deeds) -> RuntimeBuilder {
     test_runtime().agent_model("drained_packer", packer()).resource(deeds.clone())
 }
 
-/// Executes each step in a worker of its own, of which one is drained at a batch.
+/// Executes each step on a new worker, and drains one worker at a given batch.
 struct Leaving {
     deeds: Deeds,
     at: usize,
@@ -161,7 +162,7 @@ impl StepRecorder for Connection {
         if self.batches.fetch_add(1, Ordering::SeqCst) == self.at {
             self.drained.notify_one();
         }
-        // It takes its time on the way there and back.
+        // The connection has a delay in both directions.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let kept = self.host.record(batch).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -196,10 +197,10 @@ impl StepExecutor for Leaving {
     }
 }
 
-/// What a run did and how it ended.
+/// The effects of a run and its result.
 #[derive(Debug, PartialEq)]
 struct Done {
-    /// What it shipped, and in which order it took that back.
+    /// The shipped items, and the returned items in order.
     shipped: BTreeSet<String>,
     returned: Vec<String>,
     result: Result<String, String>,
@@ -215,7 +216,7 @@ fn done<Out: std::fmt::Debug>(deeds: &Deeds, result: Result<Out>, events: &[Even
     done
 }
 
-/// The same run once for each batch; how often a worker left a step that another one continued.
+/// Runs the workflow once for each batch. Returns how often another worker continued a step.
 async fn drained_everywhere<Out: NodeValue + std::fmt::Debug>(flow: fn() -> Workflow<(String,), Out>) -> usize {
     let expected = drained_at(flow, usize::MAX).await.0;
     assert!(!expected.shipped.is_empty(), "{expected:?}");
@@ -257,7 +258,7 @@ async fn a_worker_that_is_drained_at_every_batch() {
     assert!(drained_everywhere(drained_fails::workflow).await > 0);
 }
 
-/// A store that takes its time.
+/// A store with a delay.
 #[derive(Debug)]
 struct Slow(MemoryStore);
 
@@ -273,7 +274,7 @@ impl agentflow::store::StoreLayer for Slow {
     }
 }
 
-/// Says when so many events were recorded.
+/// Notifies after the given number of events.
 struct At(Arc<AtomicUsize>, Arc<Notify>);
 
 impl EventSink for At {
@@ -284,7 +285,8 @@ impl EventSink for At {
     }
 }
 
-/// A runtime that is drained at an event, and one that resumes its run; the run's end, and whether it was left.
+/// Drains a runtime at the given event and resumes its run in another runtime. Returns the effects,
+/// and `true` if the drain left the run unfinished.
 async fn left_at<Out: NodeValue + std::fmt::Debug>(flow: fn() -> Workflow<(String,), Out>, at: usize) -> (Done, bool) {
     let (deeds, store, left) = (Deeds::default(), MemoryStore::new(), Arc::new(Notify::new()));
     let sink = At(Arc::new(AtomicUsize::new(at)), Arc::clone(&left));

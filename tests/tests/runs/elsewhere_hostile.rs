@@ -1,5 +1,5 @@
-//! Executors of steps that die, answer wrongly, twice or never, and workers that are not what they should be: each is a
-//! typed error, and no journal holds what is not the step's.
+//! Tests executors that die, answer wrongly, twice or never, and unsuitable workers. Each case
+//! gives a typed error, and no foreign event gets into a journal.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use agentflow_testing::{check_events, test_runtime, within};
 
 type Outcome = Result<StepOutcome, ExecutorError>;
 
-/// Executes a step in another runtime and changes what comes back.
+/// Executes steps in another runtime and modifies the outcome.
 struct Changed<F> {
     worker: Runtime,
     change: F,
@@ -33,7 +33,7 @@ impl<F: Fn(Value) -> Result<Value, ExecutorError> + Send + Sync> StepExecutor fo
     }
 }
 
-/// A step that may be repeated, or not, so many times by itself.
+/// Returns a workflow with one step of this policy.
 fn flow(repeatable: bool, retries: u32) -> Workflow<(u32,), u32> {
     Workflow::build("hostile", ["n"], move |b, (n,)| {
         let policy = NodePolicy::default().repeatable(repeatable).retry(retries);
@@ -108,7 +108,8 @@ async fn an_executor_that_is_lost_or_panics() {
     assert_eq!(error.kind(), FailureKind::Lost, "{error}");
     assert!(error.to_string().contains("the executor of the step panicked: oh"), "{error}");
 
-    // Nobody had taken the step, so it has not begun, and its policy repeats it although it may not be repeated otherwise.
+    // No worker had claimed the step, so it never started. Its policy retries it, although it is
+    // not repeatable after a start.
     let runtime = test_runtime().executor(Dies(false)).store(MemoryStore::new()).build();
     let run = runtime.start(flow(false, 2), 1).await.unwrap();
     let id = run.run_id().clone();
@@ -116,7 +117,7 @@ async fn an_executor_that_is_lost_or_panics() {
     let report = runtime.inspect(&id).await.unwrap();
     assert_eq!(report.nodes.iter().find(|node| node.name == "step").unwrap().attempts.len(), 3);
 
-    // Nobody knows whether it had its effect: an operator decides, as after a crash.
+    // The effect of the step is unknown: an operator decides, as after a crash.
     let lost = |_: Value| Err(ExecutorError::lost("the worker has left"));
     let worker = Runtime::builder().workflow(&flow(false, 3)).build();
     let executor = Changed { worker, change: lost };
@@ -154,7 +155,7 @@ async fn a_lost_step_is_repeated_by_its_policy() {
     assert_eq!(runtime.start(flow(true, 1), 1).await.unwrap().result().await.unwrap(), 2);
 }
 
-/// Never answers, and hands the host to the test.
+/// Never answers, and passes the host to the test.
 struct Silent(Arc<Mutex<Option<(StepCall, StepHost)>>>);
 
 #[async_trait]
@@ -176,7 +177,7 @@ async fn an_executor_that_never_answers() {
     let runtime = Runtime::builder().executor(Silent(Arc::clone(&host))).store(MemoryStore::new()).build();
     let error = runtime.start(limited, 1).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Timeout, "{error}");
-    // What comes late is refused, and whoever has the host hears of the end.
+    // Late events are refused, and the host receives the signal to stop.
     let (call, late) = host.lock().unwrap().take().unwrap();
     let refused = late.record(batch(&call, 0, Vec::new())).await.unwrap_err();
     assert_eq!(refused.kind(), ExecutorErrorKind::Ended);
@@ -201,7 +202,7 @@ pub(crate) fn event(run: &str, path: &str, name: &str, payload: Value) -> Event 
     serde_json::from_str(&event.to_string()).unwrap()
 }
 
-/// A batch as a worker would send it.
+/// Returns a batch as a worker sends it.
 pub(crate) fn batch(call: &StepCall, number: u64, events: Vec<Event>) -> StepBatch {
     let delivery = json!({"run": call.run, "path": call.path, "attempt": call.attempt, "id": "by hand"});
     let batch = json!({"delivery": delivery, "number": number, "events": events});
@@ -228,7 +229,7 @@ async fn records_that_are_not_the_steps_are_refused() {
                 event(run, "step", "run.resumed", json!({"recovered": true})),
                 event("another", "step/x", "workflow.node.completed", done),
             ] {
-                // One that is the step's does not help.
+                // A valid event in the same batch does not help.
                 let own = event(run, "step/model#1", "model.started", json!({"provider": "p", "model": "m"}));
                 let refused = host.record(batch(&call, 0, vec![own, forged])).await.unwrap_err();
                 assert_eq!(refused.kind(), ExecutorErrorKind::Foreign, "{refused}");
@@ -261,7 +262,7 @@ async fn what_is_left_open_has_an_end() {
         }
     }
 
-    // It checks that whatever began has its end.
+    // `failed` checks that every started call has ended.
     assert_eq!(failed(Forgets).await.kind(), FailureKind::Lost);
 }
 
@@ -310,7 +311,7 @@ async fn a_worker_of_another_program_says_so() {
 
     let nowhere: fn(&mut StepCall) = |call| call.path = "nowhere".parse().unwrap();
     let unread: fn(&mut StepCall) = |call| drop(std::mem::take(&mut call.inputs));
-    // Sent to the way of another step it is refused before anything of it runs.
+    // A call with a changed path or missing inputs is refused before the body runs.
     assert_eq!(failed(Misled(worker(), nowhere)).await.kind(), FailureKind::ForeignOutcome);
     assert_eq!(failed(Misled(worker(), unread)).await.kind(), FailureKind::Value);
 }

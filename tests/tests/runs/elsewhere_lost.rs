@@ -1,5 +1,5 @@
-//! Steps whose executor loses them: what is recorded counts, a write that was interrupted is asked about as after a crash of
-//! the process, and what only reads is repeated by its policy.
+//! Tests executors that lose steps: recorded outcomes count, an interrupted write needs a decision
+//! as after a crash, and reads are retried by their policy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within}
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 
-/// What is done, and what stops whoever does it, once.
+/// Records the effects, and stops the executing process or worker once at a given effect.
 #[derive(Clone, Default)]
 pub(crate) struct Shop(Arc<Open>);
 
@@ -138,7 +138,7 @@ async fn bought_again(cx: &Context, item: String) -> Boxed<String> {
     bought(cx, &item).await
 }
 
-/// What has the resources and the model of both sides.
+/// Returns the configuration of both sides.
 pub(crate) fn described(shop: &Shop) -> agentflow::runtime::RuntimeBuilder {
     let model = ScriptedModel::from_fn(|request| {
         let results = request.messages.messages().iter().flat_map(|message| message.results());
@@ -152,17 +152,17 @@ pub(crate) fn described(shop: &Shop) -> agentflow::runtime::RuntimeBuilder {
     test_runtime().model(model).resource(shop.clone())
 }
 
-/// When an executor loses a step.
+/// The moment when an executor loses a step.
 #[derive(Clone, Copy, PartialEq)]
 enum Loses {
     Never,
-    /// When the worker stops in the middle of it.
+    /// When the worker stops during the step.
     WhenStopped,
-    /// When its worker has ended it, of the first attempt at this path.
+    /// After the worker has finished the first attempt of this step.
     AfterEnd(&'static str),
-    /// The same with an output of another type.
+    /// The same, but the outcome arrives with an output of another type.
     Garbled(&'static str),
-    /// When the worker stops, and from then on for ever, before a worker has it.
+    /// When the worker stops. Later steps are lost before a worker gets them.
     ForEver,
 }
 
@@ -203,7 +203,7 @@ impl StepExecutor for Loser {
     }
 }
 
-/// A process, with the store of those before it, whose steps are executed by a worker.
+/// Returns a process that shares this store and executes its steps on a worker.
 fn process(shop: &Shop, store: &MemoryStore, loses: Loses) -> Runtime {
     let loser = Loser { worker: described(shop).build(), shop: shop.clone(), loses, gone: AtomicBool::new(false) };
     described(shop).store(store.clone()).executor(loser).build()
@@ -213,14 +213,14 @@ pub(crate) async fn read_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     store.read(run, 0, usize::MAX).await.unwrap()
 }
 
-/// The events of a run that has ended.
+/// Reads and checks the events of a run that has ended.
 pub(crate) async fn all_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     let events = read_of(store, run).await;
     check_events(&events).unwrap();
     events
 }
 
-/// What is asked about: the steps that were interrupted, with the sentence.
+/// Returns the interrupted steps that need a decision, with their messages.
 pub(crate) fn questions(events: &[Event]) -> Vec<(String, String)> {
     let of = |event: &Event| match &event.kind {
         EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => {
@@ -231,7 +231,7 @@ pub(crate) fn questions(events: &[Event]) -> Vec<(String, String)> {
     events.iter().filter_map(of).collect()
 }
 
-/// What became of a run that an operator lets do again whatever it asks about.
+/// The outcome of a run whose operator retries every interrupted step.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ran {
     pub(crate) asked: Vec<String>,
@@ -240,6 +240,7 @@ pub(crate) struct Ran {
     pub(crate) result: Result<String, String>,
 }
 
+/// Retries every interrupted step until the run has ended. Returns the outcome and the questions.
 pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
     runtime: &Runtime,
     store: &MemoryStore,
@@ -255,7 +256,7 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
         if matches!(event.kind, EventKind::RunPaused { .. }) && questions.len() > asked.len() {
             for (path, _) in &questions[asked.len()..] {
                 done_before = shop.done();
-                // Items and rounds are retried with their node.
+                // Items and rounds are retried through their node.
                 if !path.ends_with(']') {
                     runtime.retry(&run, path, "ada").await.unwrap();
                 }
@@ -270,7 +271,7 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
     (ran, asked)
 }
 
-/// The same run, once when its process is killed within a write, and once when only its worker is.
+/// Runs the workflow twice: first the process stops within a write, then only its worker.
 async fn killed_and_lost<Out: NodeValue + std::fmt::Debug>(
     flow: fn() -> Workflow<(String,), Out>,
     stops_at: &str,
@@ -292,7 +293,7 @@ async fn killed_and_lost<Out: NodeValue + std::fmt::Debug>(
     [killed, lost]
 }
 
-/// Reads are done again by a further attempt.
+/// Removes reads, which a further attempt repeats.
 fn writes(ran: Ran) -> Ran {
     let only = |done: Vec<String>| done.into_iter().filter(|what| !what.starts_with("look")).collect();
     Ran { done: only(ran.done), done_before: only(ran.done_before), ..ran }
@@ -337,7 +338,7 @@ async fn a_worker_that_dies_within_a_write_is_as_a_killed_process() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_who_is_asked_may_let_it_be_lost_again() {
-    // The retry is interrupted, too: it is asked about once more.
+    // The retry is interrupted too, so the run needs a second decision.
     let (shop, store) = (Shop::stopping("charge kettle"), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::WhenStopped);
     let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
@@ -360,7 +361,7 @@ async fn an_operator_who_is_asked_may_let_it_be_lost_again() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_there_who_could_ask() {
-    // No worker is left: the run asks by itself, at the step, and loses nothing.
+    // No worker is left. The run itself asks for a decision about the step.
     let (shop, store) = (Shop::stopping("charge kettle"), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::ForEver);
     let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
@@ -394,7 +395,7 @@ async fn what_is_recorded_as_success_is_success() {
         assert_eq!(run.result().await.unwrap(), "charge bow for charge kettle!!");
         assert_eq!(shop.done(), ["charge kettle", "charge bow for charge kettle!"]);
         all_of(&store, &id).await;
-        // Of the tool's `Result`, its text in JSON is another one.
+        // The output is a `Result`, whose JSON differs from the recorded output of the tool.
         for (item, result) in [("kettle", r#"Ok("charge kettle!")"#), ("nothing", r#"Err("there is nothing to pay")"#)]
         {
             let shop = Shop::default();
@@ -404,13 +405,13 @@ async fn what_is_recorded_as_success_is_success() {
             assert_eq!(shop.done().len(), 1);
         }
     }
-    // Also of one item of a list.
+    // The same for an item of a list.
     let (shop, store) = (Shop::default(), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::AfterEnd("all[1]"));
     let run = runtime.start(lost_in_items::workflow(), "kettle".to_owned()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), ["charge hat!", "charge kettle!"]);
     assert_eq!(shop.done().len(), 2);
-    // A failure that is recorded is the step's.
+    // A recorded failure is the outcome of the step.
     let (shop, store) = (Shop::default(), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::AfterEnd("paid"));
     let run = runtime.start(lost_direct::workflow(), "nothing".to_owned()).await.unwrap();
@@ -452,14 +453,14 @@ async fn an_output_of_another_type_fails_its_own_step() {
         "the step `all` failed: the output of `all` that came back is not the `alloc::string::String` that the step gives: \
          invalid type: map, expected a string at line 1 column 0"
     );
-    // It is that step which is retried, and what it had done is not done again.
+    // The step is retried, and its completed calls are not repeated.
     runtime.retry(&id, "all", "ada").await.unwrap();
     let run = runtime.attach(&id).await.unwrap();
     assert!(run.result().await.is_ok());
     assert_eq!(writes_of(&shop), ["charge bag for kettle", "charge kettle", "charge ribbon for kettle"]);
     all_of(&store, &id).await;
 
-    // An item of a list has the type of an item, which its policy repeats.
+    // Items have their own type, and their policy retries them.
     let numbers = Workflow::<(), Vec<u32>>::build("lost_numbers", [], |b, ()| {
         let list = b.value("list", (), |()| Ok::<_, String>(vec![1_u32, 2]));
         let node = agentflow::workflow::Node::new("each").retry(1);

@@ -1,5 +1,5 @@
-//! Executors that never answer, answer too late or break: whatever an operator asks of the run still works, in bounded time.
-//! And what a step that is executed elsewhere shows and asks meanwhile.
+//! Tests executors that never answer, answer too late or panic: operators can still control the run
+//! within bounded time. Also tests progress and questions of steps on workers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 type Outcome = Result<StepOutcome, ExecutorError>;
 
-/// Never answers, and says when it was asked.
+/// Never answers, and notifies about calls.
 #[derive(Clone, Default)]
 struct Silent(Arc<Asked>);
 
@@ -64,7 +64,7 @@ async fn a_run_whose_executor_never_answers_is_paused_and_cancelled() {
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
     check_events(&runtime.journal(&id).await.unwrap()).unwrap();
-    // Who answers now executes nothing.
+    // A late answer executes no part of the step.
     let (call, host) = silent.0.calls.lock().unwrap().pop().unwrap();
     let worker = test_runtime().workflow(&flow()).build();
     let late = worker.execute_step(call, host).await;
@@ -88,7 +88,7 @@ async fn a_run_whose_executor_never_answers_is_left_at_the_deadline_of_a_drain()
     let drained = runtime.drain(Duration::from_secs(5)).await;
     assert_eq!(drained.left, std::slice::from_ref(&id));
     drop(run);
-    // Another process resumes it with an executor that answers.
+    // The journal is left without an end, so that another process can resume the run.
     let journal = runtime.journal(&id).await.unwrap();
     assert_eq!(journal.last().unwrap().name(), "workflow.node.started", "it has no end on record");
 }
@@ -108,7 +108,7 @@ async fn a_run_that_was_left_is_resumed_by_a_process_with_an_executor_that_answe
     check_events(&second.journal(&id).await.unwrap()).unwrap();
 }
 
-/// Panics before it gives a future.
+/// Panics before it returns a future.
 struct AtOnce;
 
 impl StepExecutor for AtOnce {
@@ -121,7 +121,7 @@ impl StepExecutor for AtOnce {
     }
 }
 
-/// Panics when what it gave is dropped.
+/// Panics when the returned future is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -157,7 +157,7 @@ async fn an_executor_that_breaks() {
     check_events(&runtime.journal(&id).await.unwrap()).unwrap();
 }
 
-/// Answers with bytes.
+/// Answers with these bytes.
 struct Bytes(Vec<u8>);
 
 #[async_trait]
@@ -199,7 +199,7 @@ async fn measured_all(cx: &Context, numbers: Vec<u32>) -> Result<u32> {
     Ok(sum)
 }
 
-/// Keeps what is shown of progress.
+/// Collects the progress events.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<String>>>);
 
@@ -241,7 +241,7 @@ async fn progress_comes_along() {
     for executor in [Elsewhere::on_task(test_runtime().build()), Elsewhere::on_thread(test_runtime().build())] {
         assert_eq!(shown(test_runtime().executor(executor)).await, here);
     }
-    // While secrets are taken out of events nothing of it is shown.
+    // Progress is not shown while a redaction is active.
     let redacts = || test_runtime().with(agentflow::middleware::redact().emails());
     for executor in [Elsewhere::on_task(redacts().build()), Elsewhere::on_task(test_runtime().build())] {
         assert_eq!(shown(redacts().executor(executor)).await, [""; 0]);
@@ -265,7 +265,7 @@ async fn paid_with_consent(cx: &Context, cents: u32) -> Result<u32> {
     Ok(silent_pay(cx, cx.inject()?, cents).await)
 }
 
-/// Executes each step, and loses it while somebody is asked in it, once for each item.
+/// Executes each step, and loses its first attempt while the step waits for an answer.
 struct Forgetful(Runtime);
 
 #[async_trait]
@@ -302,7 +302,7 @@ async fn a_question_outlives_the_worker_that_asked() {
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             asked += 1;
-            // Those of the first attempts, and of the second.
+            // The first two questions belong to the first attempts. The later ones are answered.
             if asked > 2 {
                 far.approve(&id, &event.path.to_string(), Approval::granted(), "ada").await.unwrap();
             }
@@ -313,7 +313,7 @@ async fn a_question_outlives_the_worker_that_asked() {
     check_events(&far.journal(&id).await.unwrap()).unwrap();
 }
 
-/// Gives each step to the first of its workers that is there.
+/// Gives each step to the next worker and uses each worker once.
 struct Rolling(Mutex<Vec<Runtime>>);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! The end of a repetition that a step of it asks for: which repetition ends, when the word counts, and that a crash changes
-//! nothing about it.
+//! Tests `exit_loop`, with which a step ends a repetition: which repetition ends, at what time, and
+//! that crashes do not change it.
 
 use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
@@ -15,12 +15,13 @@ use agentflow_tests::Elsewhere;
 
 use crate::state::saved_in;
 
-/// Adds an `x` to a text, and ends when it has four.
+/// Returns a model that appends an `x` to a text, and ends the loop at four characters.
 fn polisher() -> ScriptedModel {
     ending_with(|text| Turn::text(text).and_call("exit_loop", json!({})))
 }
 
-/// Adds an `x` to a text, and takes this turn instead of the fourth `x`. The model is not asked again after that.
+/// Returns a model that appends an `x` to a text, and takes the given turn at four characters. It
+/// must not be called again after that.
 fn ending_with(turn: fn(String) -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
@@ -57,7 +58,8 @@ async fn a_model_ends_the_repetition_around_its_agent() {
     let events = run.recorded();
     check_events(&events).unwrap();
     assert_eq!(rounds(&events, "text_exit_polish"), 3);
-    // The record of the repetition itself does not have it, so nothing after it, and nothing around it, sees it.
+    // The record of the repetition does not contain the key, so later steps and outer loops do not
+    // see it.
     let saved = saved_in(&events);
     assert_eq!(
         saved,
@@ -67,7 +69,8 @@ async fn a_model_ends_the_repetition_around_its_agent() {
         ]
     );
     assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
-    // In the words of other surfaces: the tool and its round end the loop, and the key is nobody's.
+    // In the agent event view, the tool and its round escalate, and the key is not part of the
+    // state.
     let view = AgentEvents::of(&events);
     let escalating: Vec<_> = view.iter().filter(|event| event.escalate).map(|event| &event.metadata["event"]).collect();
     assert_eq!(escalating, ["tool.completed", "workflow.node.completed"]);
@@ -94,7 +97,7 @@ async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
     let run = runtime.start(exit_polished::workflow(), "x".to_owned()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "xxx");
     check_events(&run.recorded()).unwrap();
-    // The first round has only its input.
+    // The first round has no previous output, so its input is kept.
     assert_eq!(exit_polished::workflow().run(&runtime, "xxx".to_owned()).await.unwrap(), "xxx");
     CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
         .runtime(move |runtime| runtime.model(silent()))
@@ -106,8 +109,8 @@ async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
     assert_eq!(exit_polished::workflow().run(&elsewhere, "x".to_owned()).await.unwrap(), "xxx");
 }
 
-/// Judges a text with points until it ends the repetition: with the calls of its last turn, and what it says when it is
-/// asked once more.
+/// Returns a model that adds a point until it takes the turn `last`, which ends the repetition. It
+/// must not be called again after that.
 fn judge(last: fn() -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
@@ -134,7 +137,7 @@ async fn exit_same(points: u8) -> Result<u8> {
     Ok(points)
 }
 
-/// The agent is not the last step, so the workflow has no output when the agent has none.
+/// Judges in a step that is not the last one, so the workflow has no output if the agent has none.
 #[workflow]
 async fn exit_judge_once(cx: &Context, points: u8) -> Result<u8> {
     let before = exit_same(points).await?;
@@ -181,7 +184,7 @@ async fn exit_judged_items(cx: &Context, points: u8) -> Result<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition() {
-    // Beside the call an answer, nothing, and a text that is not an answer.
+    // In addition to the call: a valid answer, no text, and a text that is not an answer.
     let turns: [(fn() -> Turn, u8); 3] = [
         (|| Turn::text("{\"value\": 7}").and_call("exit_loop", json!({})), 7),
         (|| Turn::call("exit_loop", json!({})), 3),
@@ -199,7 +202,8 @@ async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition(
         assert_eq!(run.result().await.unwrap(), expected, "{}", flow.name());
         check_events(&run.recorded()).unwrap();
         let test = CrashTest::new(flow, || 1).runtime(move |runtime| runtime.model(judge(last)));
-        // Two crashes for each pair of places take long where there are many.
+        // The number of crash pairs grows with the square of the writes, so only the shortest
+        // workflow crashes twice.
         let report = if flow.name() == "exit_judged" { test.twice().run().await } else { test.run().await };
         assert!(report.crashes() > 20, "{report}");
         let there = Runtime::builder().model(judge(last)).workflow(flow).build();
@@ -207,13 +211,13 @@ async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition(
         assert_eq!(flow.run(&elsewhere, 1).await.unwrap(), expected, "{}", flow.name());
     }
 
-    // Outside of a repetition there is no round before: the answer is asked for.
+    // Outside of a repetition there is no previous round, so the model must answer.
     let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
     let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
     assert_eq!(*judge.run("1").await.unwrap().output(), 7);
 }
 
-/// Counts up, and asks for the end at a number.
+/// Adds one, and ends the repetition when the result is `last`.
 async fn up(cx: &Context, number: u32, last: u32) -> Result<u32> {
     if number + 1 == last {
         cx.exit_loop()?;
@@ -221,7 +225,7 @@ async fn up(cx: &Context, number: u32, last: u32) -> Result<u32> {
     Ok(number + 1)
 }
 
-/// A loop of its own: up to the next multiple of ten.
+/// Counts up to the next multiple of ten in its own loop.
 #[workflow]
 async fn exit_to_ten(cx: &Context, number: u32) -> Result<u32> {
     let last = (number / 10 + 1) * 10;
@@ -229,7 +233,7 @@ async fn exit_to_ten(cx: &Context, number: u32) -> Result<u32> {
     Ok(number)
 }
 
-/// No loop of its own.
+/// Counts up without its own loop.
 #[workflow]
 async fn exit_at_thirteen(cx: &Context, number: u32) -> Result<u32> {
     let number = up(cx, number, 13).await?;
@@ -238,7 +242,7 @@ async fn exit_at_thirteen(cx: &Context, number: u32) -> Result<u32> {
 
 #[workflow]
 async fn exit_nested(cx: &Context, first: u32) -> Result<(u32, u32, u32, u32)> {
-    // The loop within each round ends there, and not this one.
+    // The loop in each round ends. The outer loop continues.
     let called = repeat!(first, |number| exit_to_ten(cx, number), max = 3).await?;
     let block = repeat!(
         first,
@@ -250,9 +254,9 @@ async fn exit_nested(cx: &Context, first: u32) -> Result<(u32, u32, u32, u32)> {
         max = 2
     )
     .await?;
-    // A workflow without a loop asks for whom it is called by.
+    // A workflow without a loop ends the loop of its caller.
     let through = repeat!(first, |number| exit_at_thirteen(cx, number), max = 50).await?;
-    // A word that was said before a loop is not one of its rounds.
+    // A call before the loop does not belong to one of its rounds.
     let said = up(cx, 41, 42).await?;
     let after = repeat!(said, |number| up(cx, number, 0), max = 3).await?;
     Ok((called, block, through, after))
@@ -314,7 +318,7 @@ async fn outside(cx: &Context, numbers: Vec<u32>) -> Result<u32> {
 #[tokio::test]
 async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
     let model = ScriptedModel::new([
-        // What it is called with is nothing, and anything else is refused.
+        // The tool takes no arguments.
         Turn::calls([("exit_loop", json!({"why": "x"})), ("exit_loop", json!({}))]),
         Turn::text("done").check(|request| {
             let results: Vec<_> = request.messages.last().unwrap().results().map(|one| one.output.clone()).collect();
@@ -329,13 +333,13 @@ async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
     assert!(runtime.session_state("s").await.unwrap().is_empty());
     assert!(saved_in(&result.events()).is_empty(), "nobody asks for it any more");
     assert!(runtime.run_state(result.run_id()).await.unwrap().is_empty());
-    // Of a workflow too, whoever of it asked: a step, what the step calls, an item.
+    // The same for workflows: a step, a nested workflow, and an item of a list call it.
     let flow = outside::workflow();
     let run = runtime.start(flow.clone(), vec![12, 12]).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 39);
     assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
     CrashTest::new(&flow, || vec![12_u32, 12]).run().await;
-    // No program has that key.
+    // Programs cannot use the key.
     assert!("loop:exit".parse::<StateKey<bool>>().is_err());
 }
 
@@ -366,7 +370,7 @@ async fn an_agent_that_another_one_asks_ends_the_repetition_around_both() {
     #[agent]
     async fn exit_asking(cx: &Context, text: String) -> Result<String>;
 
-    /// Judges in its second round.
+    /// Lets an agent work whose tool is the judge. It ends the loop in its second round.
     async fn round(cx: &Context, text: String) -> Result<String> {
         let judge = Agent::new(polisher()).name("judge").tools(tools![agentflow::exit_loop]);
         Ok(exit_asking::agent(text).tools(judge).run_in(cx, RunRequest::default()).await?.into_output())

@@ -1,4 +1,4 @@
-//! A workflow that a person must agree to before it begins, and gates that ask only when a condition holds.
+//! Tests workflows that need approval before they start, and gates that only ask under a condition.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn the_first_question_survives_a_crash_at_every_write() {
         .await;
 }
 
-/// A predicate decides whether the gate asks: an `if` around it.
+/// Asks only for larger amounts: the gate is within an `if`.
 #[workflow]
 async fn asks_above(cents: u32) -> Result<bool> {
     let granted = if cents > 100 {

@@ -1,5 +1,5 @@
-//! What a run was granted: steps, `#[agent]`s in them and what those begin have it; resuming the run under a runtime that
-//! grants more or less changes nothing.
+//! Tests the scopes of a run: its steps, the agents in the steps and their tools have the same
+//! scopes. Resuming the run with a runtime that grants more or fewer scopes does not change them.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ fn id() -> RunId {
     RunId::new("run-1")
 }
 
-/// The model passes the complaint on, the desk refunds, and both repeat what the tool said.
+/// Returns a model for both agents. The reception passes the complaint on, the desk refunds, and
+/// both report the outcome.
 fn model() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();

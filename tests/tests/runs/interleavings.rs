@@ -1,6 +1,9 @@
-//! Requests, crashes and restarts at every step of a run: a scheduler counts the places that the run passes (each reading
-//! of the clock, each access of the store, the bodies of steps) and makes requests at chosen ones, on the run's own stack.
-//! An acknowledged request is in the journal once and counts, no effect happens twice, and the run ends.
+//! Tests control requests, crashes and restarts at every point of a run. A scheduler counts the
+//! points that the run passes (each reading of the clock, each access to the store, and the bodies
+//! of steps), and issues requests at chosen points, on the run's own stack.
+//!
+//! An acknowledged request is in the journal once and takes effect, no effect happens twice, and
+//! the run ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +29,7 @@ use crate::deeds::Boxed;
 type Requested = Result<(), Error>;
 type Request = std::pin::Pin<Box<dyn Future<Output = (usize, Requested)> + Send>>;
 
-/// A request of an operator, or a crash.
+/// A request of an operator, or a crash of the process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Action {
     Grant,
@@ -36,7 +39,7 @@ enum Action {
     Unpause,
     Cancel,
     Message,
-    /// The process of the run ends.
+    /// Ends the process of the run.
     Crash,
 }
 
@@ -51,10 +54,10 @@ const ALL: [Action; 8] = [
     Action::Crash,
 ];
 
-/// Actions, each with the number of its place.
+/// Actions, each with the number of the point at which it starts.
 type Plan = Vec<(usize, Action)>;
 
-/// Counts the places that a run passes and begins the actions that are due there.
+/// Counts the points that a run passes, and starts the actions due there.
 #[derive(Clone)]
 struct Places(Arc<State>);
 
@@ -64,14 +67,14 @@ struct State {
     due: Mutex<Vec<(usize, usize, Action)>>,
     begun: Mutex<JoinSet<(usize, Requested)>>,
     outcomes: Mutex<BTreeMap<usize, Requested>>,
-    /// Two operators' runtimes, the path of the question, and the path of the node to retry.
+    /// The runtimes of two operators, the path of the question, and the path of the node to retry.
     operators: Mutex<Option<([Runtime; 2], &'static str, &'static str)>>,
-    /// The run in the process that executes it, and that process.
+    /// The run's handle in the process that executes it, and the runtime of that process.
     handle: Mutex<Option<RunHandle<Encoded>>>,
     own: Mutex<Option<Runtime>>,
     /// Number of payments.
     paid: AtomicU32,
-    /// Number of passed places each time the run came to rest.
+    /// Number of points passed, each time the run came to rest.
     rests: Mutex<Vec<usize>>,
 }
 
@@ -89,7 +92,7 @@ fn id() -> RunId {
     RunId::new("run-1")
 }
 
-/// The name that an action leaves in the journal.
+/// Returns the operator's name in the journal for an action.
 fn name_of(action: usize) -> String {
     format!("action-{action}")
 }
@@ -113,7 +116,7 @@ impl Places {
         }))
     }
 
-    /// The run passes a place.
+    /// Counts a point and starts the actions that are due.
     fn pass(&self) {
         let Ok(mut due) = self.0.due.try_lock() else { return };
         let passed = self.0.passed.fetch_add(1, Ordering::SeqCst) + 1;
@@ -123,7 +126,7 @@ impl Places {
         }
     }
 
-    /// Begins the next action at the current place. Returns false if no action is left.
+    /// Starts the next action at the current point. Returns `false` if no action is left.
     fn begin_next(&self) -> bool {
         let mut due = locked(&self.0.due);
         if due.is_empty() {
@@ -134,20 +137,23 @@ impl Places {
         true
     }
 
-    /// Passes a place in a step, where other tasks may run too.
+    /// Passes two points in a step and lets other tasks run between them.
     async fn pause(&self) {
         self.pass();
         tokio::task::yield_now().await;
         self.pass();
     }
 
-    /// Passes a place in an access of the store. Actions begin on another task, since the run polls its store under a lock.
+    /// Passes a point in an access to the store. Actions start on another task, since the run holds
+    /// a lock while it polls its store.
     async fn pause_beside(&self) {
         let places = self.clone();
         tokio::spawn(async move { places.pass() });
         tokio::task::yield_now().await;
     }
 
+    /// Starts an action. Every third request is sent through the process of the run, the others
+    /// alternate between two operators.
     fn begin(&self, number: usize, action: Action) {
         if action == Action::Crash {
             if let Some(handle) = locked(&self.0.handle).take() {
@@ -180,10 +186,12 @@ impl Places {
             (number, outcome)
         });
         if is_own {
-            // The run may hold a lock here that the process of the run needs for the request.
+            // The run may hold a lock that its own process needs for the request.
             locked(&self.0.begun).spawn(request);
             return;
         }
+        // The first poll happens here, on the stack of the run. Requests that must wait continue in
+        // their own tasks.
         let waker = std::task::Waker::noop();
         match request.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
             Poll::Ready((number, outcome)) => drop(locked(&self.0.outcomes).insert(number, outcome)),
@@ -193,12 +201,12 @@ impl Places {
 
     fn journal(&self) -> Vec<Event> {
         use futures_util::FutureExt;
-        // A `MemoryStore` answers at once.
+        // A `MemoryStore` answers immediately.
         self.0.store.read(&id(), 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default()
     }
 }
 
-/// A clock whose readings are places.
+/// A clock that passes a point at each reading.
 #[derive(Debug)]
 struct PlacesClock(TestClock, Places);
 
@@ -209,7 +217,7 @@ impl Clock for PlacesClock {
     }
 }
 
-/// A store whose accesses are places.
+/// A store that passes a point at each access.
 #[derive(Debug)]
 struct PlacesStore(Places);
 
@@ -393,7 +401,8 @@ impl Scenario {
 
 const QUIET: Duration = Duration::from_secs(3600);
 
-/// Plays a plan. Returns the number of passed places each time the run came to rest and at its end, or the broken promise.
+/// Executes a plan. Returns the number of points passed each time the run came to rest and at its
+/// end, or the violated guarantee.
 async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     let (places, clock) = (Places::new(plan), TestClock::new());
     let operator = || scenario.builder(&places).clock(clock.clone()).store(places.0.store.clone()).build();
@@ -430,7 +439,7 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
                         if !record.is_some_and(|record| record.status.has_ended()) {
                             return Err(format!("it is not resumed: {error}"));
                         }
-                        // It was cancelled while no process executed it.
+                        // The run was cancelled while no process executed it.
                     }
                 }
             }
@@ -454,7 +463,7 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     Ok(rests)
 }
 
-/// Resolves the wait of a run: answers or retries. Returns false if the run does not wait.
+/// Ends the wait of a run with an answer or a retry. Returns `false` if the run does not wait.
 async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
     let text = |error: Error| error.to_string();
     let run = id();
@@ -478,6 +487,9 @@ async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
     Ok(!asked.is_empty())
 }
 
+/// Checks the guarantees: acknowledged requests are recorded once, refused ones are not recorded,
+/// pauses take effect, each question has one answer, and the number of payments fits the approvals
+/// and retries.
 fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String> {
     let journal = places.journal();
     if !journal.is_empty() {
@@ -538,7 +550,7 @@ fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String
     Ok(())
 }
 
-/// Each pause of an operator takes effect: the run was not paused before it, and continues only when it is unpaused.
+/// Checks that pauses and unpauses alternate, so that each one takes effect.
 fn pauses_alternate(journal: &[Event]) -> Result<(), String> {
     let mut paused = false;
     for event in journal.iter().filter(|event| event.path.to_string().is_empty()) {
@@ -570,7 +582,7 @@ fn decided_once(journal: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// Numbers that look random, the same for each seed.
+/// A pseudo-random generator with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -597,7 +609,8 @@ fn variable(name: &str, otherwise: u64) -> u64 {
 
 const LAST: usize = usize::MAX;
 
-/// Two answers at pairs of places of a run that is resumed while it waits for one.
+/// Sends two answers at pairs of points of a run that is resumed while it waits for an answer. Tries
+/// all pairs if `AGENTFLOW_SCHEDULES` is set, and every sixth one otherwise.
 #[tokio::test(start_paused = true)]
 async fn two_answers_at_every_place_of_a_restart() {
     let (mut schedules, step) = (0, if variable("AGENTFLOW_SCHEDULES", 0) > 0 { 1 } else { 6 });
@@ -615,7 +628,8 @@ async fn two_answers_at_every_place_of_a_restart() {
     assert!(schedules > 0, "no place was tried");
 }
 
-/// Requests of several operators for the same, at the same place or close to each other, and a crash near them.
+/// Sends similar requests of several operators at the same or nearby points, with crashes in
+/// between.
 #[tokio::test(start_paused = true)]
 async fn several_operators_ask_at_once() {
     const ASKED: [Action; 8] = [
@@ -648,14 +662,14 @@ async fn several_operators_ask_at_once() {
     }
 }
 
-/// A schedule that had found a fault: a cancellation beside a retry whose agent had just ended.
+/// Regression test: a cancellation arrived together with the retry of a step whose agent had just
+/// ended.
 #[tokio::test(start_paused = true)]
 async fn a_retry_a_denial_a_crash_and_a_cancellation() {
     let plan = vec![(28, Action::Deny), (43, Action::Cancel), (26, Action::Retry), (31, Action::Crash)];
     played(&SCENARIOS[3], &plan).await;
 }
 
-/// Any requests and crashes at any places.
 #[tokio::test(start_paused = true)]
 async fn any_requests_at_any_places() {
     let (seed, schedules) = (variable("AGENTFLOW_SEED", 7), variable("AGENTFLOW_SCHEDULES", 240));

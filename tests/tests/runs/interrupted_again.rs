@@ -1,5 +1,5 @@
-//! A write that needs approval and is interrupted, once and again: an operator decides about each interruption, and a
-//! person is asked for the approval once.
+//! Tests writes that need approval and are interrupted repeatedly. An operator decides about each
+//! interruption, and a person approves only once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Bank(Arc<Seen>);
 #[derive(Default)]
 struct Seen {
     done: Mutex<Vec<String>>,
-    /// How often the process ends in a payment.
+    /// Number of payments during which the process still has to end.
     stops: Mutex<u32>,
     stopped: Notify,
 }
@@ -73,7 +73,7 @@ async fn in_a_workflow(cx: &Context, cents: u32) -> Result<u32> {
     Ok(paid)
 }
 
-/// The steps that wait for an operator.
+/// Returns the steps that wait for an operator.
 fn interrupted(journal: &[Event]) -> Vec<String> {
     let mut waiting = Vec::new();
     for event in journal {
@@ -87,7 +87,8 @@ fn interrupted(journal: &[Event]) -> Vec<String> {
     waiting
 }
 
-/// Lets processes end as often as the bank stops, answers every question, retries every interrupted step.
+/// Runs the workflow to its end. Restarts the process after each stop, answers every question and
+/// retries every interrupted step.
 async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) -> u32 {
     let (store, run) = (MemoryStore::new(), RunId::new("run-1"));
     let mut started = false;
@@ -136,7 +137,8 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
     }
 }
 
-/// What is done when a workflow is interrupted so often in a payment, of so many cents in the end.
+/// Checks the effects of a workflow whose payment is interrupted `times` times and finally pays
+/// `cents`.
 async fn check(workflow: &Workflow<(u32,), u32>, times: u32, granted: Approval, cents: u32) {
     let bank = Bank::stopping(times);
     assert_eq!(paid(workflow, &bank, granted).await, cents);
@@ -153,7 +155,7 @@ async fn a_write_that_is_interrupted_again_is_approved_once() {
         for workflow in [as_a_node::workflow(), as_a_call::workflow(), in_a_workflow::workflow()] {
             check(&workflow, times, Approval::granted(), 5).await;
         }
-        // What a person said in the place of the arguments counts each time.
+        // Arguments that a person changed apply to every attempt.
         let less = Approval::granted_with(json!({"cents": 3}));
         check(&as_a_call::workflow(), times, less, 3).await;
     }

@@ -1,5 +1,6 @@
-//! A step that was stopped in the middle of a write asks before anything in it begins again: also what is beside that
-//! write, also where the program has changed, and about all that a retry repeats.
+//! Tests steps that were interrupted within a write. An operator decides before any call in the
+//! step starts again, including concurrent calls and changed programs, and the question lists all
+//! calls that a retry repeats.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried, retried_with};
 
-/// Lends something. In the first process a slow one takes as long as the process lives.
+/// Lends something. In the first process, a slow person never returns.
 #[tool]
 async fn beside_lend(world: Inject<World>, who: String) -> Result<u32, String> {
     let lent = world.act(format!("lend {who}")).await;
@@ -45,7 +46,7 @@ async fn beside_inner(cx: &Context, who: String) -> Result<u32, Behind> {
 #[agent(tools = [beside_lend])]
 async fn beside_lender(cx: &Context, who: String) -> Result<String>;
 
-/// What a step does in each process: side by side, by the words before the names.
+/// Lends to all names concurrently. A prefix selects the process or the kind of call.
 async fn lend_all(cx: &Context, names: &[String]) -> Result<u32, Behind> {
     let now = process(&*pays(cx)?).to_string();
     let mine = names.iter().filter_map(|name| match name.split_once('@') {
@@ -163,7 +164,8 @@ async fn one_decision_is_about_all_items_that_were_stopped() {
     );
 }
 
-/// A step of a tool that reads, which was stopped in the middle of a write within, and has another attempt by its policy.
+/// Lends in a step with a timeout and a retry policy. The retry policy must not repeat an
+/// interrupted write.
 #[workflow(name = "beside-late")]
 async fn beside_late(cx: &Context, names: Vec<String>) -> Result<u32, Behind> {
     #[node(timeout = "1s", retry = 3)]
@@ -230,7 +232,7 @@ async fn a_step_that_failed_beside_a_write_asks_before_its_retry_repeats_that() 
     assert_eq!(world.done()[2..], ["lend slow bob", "lend eve"]);
 }
 
-/// The first failure drops the others.
+/// The first failure drops the other calls.
 async fn lend_first(cx: &Context, names: &[String]) -> Result<u32, Behind> {
     let all = names.iter().map(async |name| lend_inside(cx, name).await);
     Ok(futures_util::future::try_join_all(all).await?.len() as u32)
@@ -382,7 +384,7 @@ async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_ret
     assert_eq!(world.done()[3..], ["lend slow bob"]);
 }
 
-/// A workflow that loses against a pause, and what follows in the step.
+/// Drops a nested workflow after a timeout, and continues the step.
 #[workflow(name = "beside-drops")]
 async fn beside_drops(cx: &Context, names: Vec<String>) -> Result<String, Behind> {
     let said = lend_or_give_up(cx, &names).await?;

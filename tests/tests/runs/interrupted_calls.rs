@@ -1,5 +1,6 @@
-//! A step that was stopped in the middle of one call and is retried by an operator: every other call in it that has an
-//! outcome, also a failure, keeps it. In a step that has failed of itself the failed calls are retried.
+//! Tests steps that were interrupted in one call and are retried by an operator. All other calls
+//! with an outcome keep it, including failures. If the step itself has failed, its failed calls run
+//! again.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,17 +19,17 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// What all processes see: what was done, in its order.
+/// State that all processes share: the effects in order.
 #[derive(Clone, Default)]
 pub(super) struct World(Arc<Seen>);
 
 #[derive(Default)]
 struct Seen {
     done: Mutex<Vec<String>>,
-    /// What stops the process, once.
+    /// The effect that stops the process once.
     stops_at: Mutex<Option<String>>,
     stopped: Notify,
-    /// What fails.
+    /// The effects that fail.
     fails: Mutex<Vec<String>>,
     process: Mutex<u32>,
 }
@@ -53,7 +54,7 @@ impl World {
         *self.0.process.lock().unwrap() = number;
     }
 
-    /// The process has come to where it stops.
+    /// Waits until the process has stopped.
     pub(super) async fn stopped(&self) {
         within("`self.0.stopped`", self.0.stopped.notified()).await;
     }
@@ -81,7 +82,7 @@ async fn pay(world: Inject<World>, who: String) -> Result<u32, String> {
     world.act(format!("pay {who}")).await
 }
 
-/// An error like that of `anyhow`: it shows what was behind it in its alternate form, and has no JSON form.
+/// An error like `anyhow::Error`: its alternate form shows the cause, and it has no JSON form.
 #[derive(Debug)]
 pub(super) struct Behind(String, Option<String>);
 
@@ -113,15 +114,15 @@ async fn take(world: Inject<World>, what: String) -> Result<u32, Behind> {
     taken.map_err(|_| Behind("taking".to_owned(), Some(format!("the shelf of {what} is empty"))))
 }
 
-/// The number of the process.
+/// Returns the number of the process.
 pub(super) fn process(world: &World) -> u32 {
     *world.0.process.lock().unwrap()
 }
 
 const RUN: &str = "run-1";
 
-/// Runs a workflow until its process stops, resumes it in another one, retries the step that waits there, and says how
-/// it ended.
+/// Runs a workflow until its process stops, resumes it in another process and retries the waiting
+/// step. Returns the journal and the result.
 pub(super) async fn retried<Out: agentflow::value::NodeValue>(
     workflow: &Workflow<(Vec<String>,), Out>,
     world: &World,
@@ -130,6 +131,7 @@ pub(super) async fn retried<Out: agentflow::value::NodeValue>(
     retried_with(workflow, world, input, |runtime| runtime).await
 }
 
+/// The same with further settings of the runtimes.
 pub(super) async fn retried_with<Out: agentflow::value::NodeValue>(
     workflow: &Workflow<(Vec<String>,), Out>,
     world: &World,
@@ -166,6 +168,7 @@ pub(super) async fn retried_with<Out: agentflow::value::NodeValue>(
         trace(&events)
     };
     let Some((step, why)) = interrupted else { panic!("no step waits: {:#?}", lines().await) };
+    // The question is noted among the effects, so that tests see what happened before and after it.
     world.note(&format!("[{why}]"));
     second.retry(&run, &step, "ada").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(3600), handle.result()).await;
@@ -173,7 +176,7 @@ pub(super) async fn retried_with<Out: agentflow::value::NodeValue>(
     (lines().await, ended)
 }
 
-/// What was done; in the place of the operator's question is what it names.
+/// Returns the effects, with `retry` for each question to the operator.
 pub(super) fn around_retry(world: &World) -> Vec<String> {
     let done = world.done().into_iter();
     done.map(|what| if what.starts_with('[') { "retry".to_owned() } else { what }).collect()
@@ -248,7 +251,7 @@ async fn pays_all_again(cx: &Context, names: Vec<String>) -> Result<u32, Behind>
     Ok(paid)
 }
 
-/// Runs a workflow to its failure, repairs the world and retries the step.
+/// Runs the workflow until it fails, removes the cause and retries the step.
 async fn repaired(world: &World, before: &[&str]) -> Result<u32> {
     let store = MemoryStore::new();
     let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
@@ -307,7 +310,7 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay bob", "pay ada"]);
 }
 
-// Arguments that depend on an earlier call's error, and on the process.
+// The arguments depend on an earlier error and on the process.
 
 async fn take_all(cx: &Context, names: &[String]) -> Result<u32, Behind> {
     let mut taken = 0;
@@ -373,7 +376,7 @@ async fn pays_both(cx: &Context, _names: Vec<String>) -> Result<u32, Behind> {
 #[tokio::test(start_paused = true)]
 async fn an_operator_learns_of_each_call_that_a_retry_repeats() {
     let world = World::new("pay second", &[]);
-    // The first one is stopped, too.
+    // The first call is interrupted too.
     let (lines, ended) = retried(&slow_pays_both::workflow(), &world, &[]).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay slow", "pay second", "retry", "pay slow", "pay second"], "{lines:#?}");
@@ -404,13 +407,13 @@ async fn slow_pays_both(cx: &Context, _names: Vec<String>) -> Result<u32, Behind
     Ok(paid)
 }
 
-// Agents and workflows that have ended in the step.
+// Agents and nested workflows that had ended when the step was interrupted.
 
 /// Pay who has worked.
 #[agent(tools = [pay])]
 async fn paymaster(cx: &Context, who: String) -> Result<String>;
 
-/// Pays in a function, where a workflow's plan does not show it.
+/// Pays in a helper function, which is not part of the workflow's plan.
 async fn pay_hidden(cx: &Context, who: &str) -> Result<u32, Behind> {
     Ok(pay(pays(cx)?, format!("inner {who}")).await?)
 }
@@ -506,7 +509,7 @@ async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() 
     model.finish();
 }
 
-/// Adds the number of the process to each conversation that an agent begins with.
+/// Adds the number of the process to each conversation at its start.
 struct Rewrites(World);
 
 #[async_trait]

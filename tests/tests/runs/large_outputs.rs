@@ -1,5 +1,5 @@
-//! Large answers of tools become artifacts that the model reads in pieces: the same live, after a crash at every write, and in
-//! the next run of a session.
+//! Tests large tool outputs: they become artifacts that the model reads in pieces. The same holds
+//! after a crash at each write, and in the next run of a session.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use agentflow::tool::ToolOutput;
 use agentflow::{Error, RunId, async_trait};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 
-/// Some long lines: `0123é` again and again.
+/// Returns a text that repeats `0123é`.
 fn lines(bytes: usize) -> String {
     "0123é".chars().cycle().take(bytes).collect()
 }
@@ -37,7 +37,8 @@ fn long_picture(size: usize) -> ToolOutput {
     ToolOutput::json(&1).unwrap().with_text(lines(size)).with_media(Media::of_bytes("image/png", [1, 2, 3]))
 }
 
-/// Calls all three, side by side, then reads the text to its end, and answers with its length and what it had seen.
+/// Returns an agent that calls all three tools at once, reads the text to its end, and answers with
+/// its length and the other heads.
 fn reader() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let all: Vec<_> = request.messages.messages().iter().flat_map(|message| message.results()).collect();
@@ -72,7 +73,7 @@ const ANSWER: &str = r#"3600 "[0,1,2,3,4,5,6,7,8,9" null"#;
 
 #[tokio::test(start_paused = true)]
 async fn a_model_sees_the_head_and_reads_the_rest_whenever_the_process_ends() {
-    // Without a store the bytes are in memory.
+    // Without a store the artifacts are in memory.
     assert_eq!(reader().run("Read.").await.unwrap().output(), ANSWER);
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = reader().runtime(&runtime).run("Read.").await.unwrap();
@@ -89,7 +90,7 @@ async fn a_model_sees_the_head_and_reads_the_rest_whenever_the_process_ends() {
     CrashTest::agent(&reader(), || "Read.").run().await;
 }
 
-/// A model that calls one tool and answers with its result, and what it was given.
+/// Returns a model that calls one tool and answers with the tool's result.
 fn once(tool: &'static str, arguments: Value) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| match request.messages.last().unwrap().role() {
         Role::User => Turn::call(tool, arguments.clone()),
@@ -114,20 +115,20 @@ async fn what_stays_and_what_is_moved() {
         let agent = Agent::new(once(tool, json!({"size": size}))).tools(tools![long_text, long_picture]);
         result_of(agent.settings(Limits::default().large_outputs(large)).run("Go.").await.unwrap().output())
     };
-    // The quotes count, since the model reads them.
+    // The limit includes the JSON quotes, since the model reads them.
     let (_, output, _) = ask("long_text", 500).await;
     assert_eq!(output, lines(500));
-    // More than a tool may answer otherwise, and the file stays beside it.
+    // The size exceeds the normal limit of a tool's output, and the attached file is kept.
     let (status, output, content) = ask("long_picture", 400_000).await;
     assert_eq!(
         (status, &output["bytes"], &output["head"]),
         (ToolStatus::Success, &480_000.into(), &"0123é0123é0123é01".into())
     );
     assert_eq!((content["text"].clone(), content["parts"].as_array().map(Vec::len)), (Value::Null, Some(1)));
-    // There is an end to it.
+    // The size of an output is limited here too.
     let (status, output, _) = ask("long_text", 20 << 20).await;
     assert_eq!(status, ToolStatus::OutputTooLarge, "{output}");
-    // Without the policy it is as it was.
+    // Without `large_outputs` the normal limit applies.
     let agent = Agent::new(once("long_text", json!({"size": 100_000}))).tools(tools![long_text]);
     let (status, ..) = result_of(agent.run("Go.").await.unwrap().output());
     assert_eq!(status, ToolStatus::OutputTooLarge);
@@ -163,7 +164,8 @@ async fn what_a_model_may_ask_of_read_artifact() {
     {
         ask(wrong).await;
     }
-    // At a place within a character, with a length of nothing, behind the end: always whole characters, always an end.
+    // An offset within a character, a length of zero, and an offset at the end. The text always
+    // consists of whole characters, and reading always terminates.
     let saved = json!({"artifact": "tool_outputs/tool#1.long_text"});
     let cases = [
         (json!({"offset": 5, "length": 0}), Ok(json!({"offset": 4, "text": "é01", "next_offset": 8}))),
@@ -230,7 +232,7 @@ async fn the_next_run_of_a_session_reads_what_an_earlier_one_saved() {
     }
 }
 
-/// A store whose disk is full for artifacts.
+/// A store that cannot save artifacts, as with a full disk.
 #[derive(Debug)]
 struct Full(MemoryStore);
 

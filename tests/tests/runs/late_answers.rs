@@ -1,4 +1,5 @@
-//! Questions that nobody answers in time: gates, nodes with an approval, calls of tools in steps and by a model.
+//! Tests questions that time out: gates, nodes with an approval, tool calls in steps, and tool
+//! calls of a model.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, TestClock, Turn, ch
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What was done.
+/// Records the effects.
 #[derive(Clone, Default)]
 struct Done(Arc<Mutex<Vec<String>>>);
 
@@ -36,7 +37,7 @@ async fn journal(store: &impl Store) -> Vec<Event> {
     store.read(&id(), 0, usize::MAX).await.unwrap()
 }
 
-/// The answers in a journal, with who gave them.
+/// Returns the answers in a journal with their authors.
 fn answers(events: &[Event]) -> Vec<(String, String)> {
     let of = |event: &Event| match &event.kind {
         EventKind::ApprovalResolved { answer, by } => Some((answer.to_string(), by.to_string())),
@@ -45,7 +46,8 @@ fn answers(events: &[Event]) -> Vec<(String, String)> {
     events.iter().filter_map(of).collect()
 }
 
-/// Runs a workflow whose questions nobody answers; gives its result, what it lasted and its journal.
+/// Runs a workflow without answering its questions. Returns its result, its duration and its
+/// journal.
 async fn alone<Out: agentflow::value::NodeValue>(flow: Workflow<(), Out>) -> (Result<Out>, Duration, Vec<Event>) {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
@@ -99,7 +101,7 @@ enum Verdict {
     NobodyAnswered,
 }
 
-/// The time-out is a value that the flow matches on: one of the type's own.
+/// Ends a timeout with a value of the answer's type, and matches on it.
 #[workflow]
 async fn late_verdict() -> Result<String> {
     #[node(timeout = "1h", on_timeout = answer(Verdict::NobodyAnswered))]
@@ -112,7 +114,7 @@ async fn late_verdict() -> Result<String> {
     Ok(said.to_owned())
 }
 
-/// The same of the usual type.
+/// The same with an optional answer.
 #[workflow]
 async fn late_option() -> Result<String> {
     #[node(timeout = "1h", on_timeout = answer(None))]
@@ -132,7 +134,7 @@ async fn a_time_out_is_a_value_to_match_on() {
     assert_eq!(said.unwrap(), "left open");
     assert_eq!(lasted, DAY / 24);
     assert_eq!(answers(&events), [("null".to_owned(), "timeout".to_owned())]);
-    // A person's answer is of the usual form.
+    // A person answers with the usual `Approval`.
     let runtime = test_runtime().store(MemoryStore::new()).workflow(&late_option::workflow()).build();
     let run = runtime.start(late_option::workflow(), ()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -147,7 +149,7 @@ async fn late_note(done: Inject<Done>, what: String) -> Result<String, String> {
     Ok(what)
 }
 
-/// What is written below the gate runs, but for what reads its answer.
+/// Skips the steps that read the answer of the gate, and runs the others.
 #[workflow]
 async fn late_skips(cx: &Context) -> Result<String, Failed> {
     #[node(timeout = "1h", on_timeout = skip)]
@@ -169,7 +171,8 @@ async fn a_gate_that_is_passed_over_skips_what_reads_it() {
     assert_eq!(store.record(&id()).await.unwrap().unwrap().status, RunStatus::Success);
 }
 
-/// The time begins with the recorded question, and passes while nobody executes the run.
+/// Checks that the timeout starts with the recorded question, and continues while no process
+/// executes the run.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_is_that_of_the_recorded_question() {
     for (down, left) in [(2, 4), (20, 0)] {
@@ -189,7 +192,7 @@ async fn a_deadline_is_that_of_the_recorded_question() {
     }
 }
 
-/// Whoever is first counts, and the other one is refused.
+/// Checks that the first of the answer and the timeout counts, and that a later answer is refused.
 #[tokio::test(start_paused = true)]
 async fn an_answer_at_the_deadline_is_the_only_one_or_refused() {
     for seconds in [7 * 24 * 3600 - 1, 7 * 24 * 3600, 7 * 24 * 3600 + 1] {
@@ -274,7 +277,7 @@ async fn a_model_is_told_what_a_time_out_said() {
     model.finish();
 }
 
-/// Calls of tools in a step, which are not the step.
+/// Calls tools within a step.
 #[workflow]
 async fn late_calls(cx: &Context) -> Result<String, Failed> {
     let said = tries(cx).await?;
@@ -286,7 +289,7 @@ async fn tries(cx: &Context) -> Result<String, Failed> {
     Ok(sent)
 }
 
-/// The node consists of the call, so its time-out is the node's.
+/// Has a node that consists of the call, so the call's timeout is the node's.
 #[workflow]
 async fn late_node(cx: &Context) -> Result<String, Failed> {
     let sent = late_send(cx, cx.inject()?, "news".to_owned()).await?;
@@ -299,7 +302,7 @@ async fn late_denied(cx: &Context) -> Result<String, Failed> {
     Ok(paid)
 }
 
-/// The node says otherwise than the tool.
+/// Has a node with another timeout than its tool.
 #[workflow]
 async fn late_otherwise(cx: &Context) -> Result<String, Failed> {
     #[node(approve_timeout = "1d", on_timeout = approve)]
@@ -332,8 +335,8 @@ async fn a_call_in_a_step_has_the_time_of_its_tool() {
     }
 }
 
-/// Nobody answers the calls of a turn, and the run is stopped at every write: each time-out is recorded once, and the
-/// call that silence agrees to is made once.
+/// Stops the process at each write. Each timeout must be recorded once, and the call that the
+/// timeout approves must be made once.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_every_write_of_calls_that_nobody_answers() {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {

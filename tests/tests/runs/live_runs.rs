@@ -1,4 +1,5 @@
-//! Live runs: they wait for the next message when they have answered, until they are closed or nobody sends one in time.
+//! Tests live runs: after an answer they wait for the next message, until they are closed or the
+//! idle timeout ends.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn id() -> RunId {
     RunId::new("run-1")
 }
 
-/// Says all that it was asked, after a second.
+/// Returns an agent that repeats all user messages, after a second.
 fn echo() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
@@ -80,7 +81,7 @@ async fn it_waits_for_messages_until_it_is_closed() {
         let mut answers = std::pin::pin!(answers);
         assert_eq!(answers.next().await.unwrap(), "zero");
         for (message, answer) in [("one", "zero|one"), ("two", "zero|one|two")] {
-            // The time limit stands still while it waits.
+            // The time limit does not run while the run waits.
             pass(3600).await;
             if durable {
                 assert_eq!(status(&store).await, WAITS);
@@ -115,19 +116,19 @@ async fn it_survives_its_process() {
     tokio::task::yield_now().await;
     store.die();
     assert_eq!(status(&store).await, WAITS);
-    // Resumed, it waits.
+    // The resumed run waits again.
     let second = process(store.process(2), &clock);
     let run = second.recover().await.unwrap().resumed.remove(0);
     pass(50).await;
     assert_eq!(status(&store).await, WAITS);
-    // From another process.
+    // A message from another process.
     process(store.process(3), &clock).send_message(&id(), "one").await.unwrap();
     pass(5).await;
     assert_eq!(status(&store).await, WAITS);
     run.abandon();
     tokio::task::yield_now().await;
     store.process(2).die();
-    // A message while nobody executes it: it is to continue.
+    // A message to a run that no process executes puts the run into the queue.
     let third = process(store.process(3), &clock);
     third.send_message(&id(), "two").await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Queued, None));
@@ -166,7 +167,7 @@ async fn its_idle_timeout_closes_it() {
     assert_eq!(status(&store).await, WAITS);
     run.abandon();
     tokio::task::yield_now().await;
-    // The time counts from the journal.
+    // The idle timeout counts from the recorded event.
     pass(10).await;
     let run = process(store.clone(), &clock).recover().await.unwrap().resumed.remove(0);
     let began = tokio::time::Instant::now();
@@ -213,7 +214,8 @@ async fn a_run_that_is_not_live_is_not_closed() {
     run.result().await.unwrap();
 }
 
-/// Nobody could send it anything any more.
+/// Checks that a run without a store ends when its last handle is dropped, since no caller could
+/// send it a message.
 #[tokio::test(start_paused = true)]
 async fn in_memory_it_ends_with_its_last_handle() {
     let run = echo().start(RunRequest::new("zero").live()).unwrap();
@@ -227,7 +229,7 @@ async fn in_memory_it_ends_with_its_last_handle() {
     assert!(matches!(last.unwrap().kind, EventKind::RunCancelled { .. }));
 }
 
-/// Nobody has a handle of it, in a step of a run either.
+/// Checks that a live run without a handle ends with its answer, also within a step.
 #[tokio::test(start_paused = true)]
 async fn without_a_handle_it_ends_with_its_answer() {
     assert_eq!(echo().run(RunRequest::new("zero").live()).await.unwrap().output(), "zero");
@@ -250,7 +252,8 @@ async fn the_catalogue_says_what_can_be_live() {
     assert!(!EntryKind::Workflow.supports_live());
 }
 
-/// A snapshot stands for the turns, and has the messages in its conversation.
+/// Resumes a long run from a snapshot, which replaces the events of its turns and keeps the
+/// messages in its conversation.
 #[tokio::test(start_paused = true)]
 async fn a_long_one_is_resumed_from_a_snapshot() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
@@ -258,7 +261,7 @@ async fn a_long_one_is_resumed_from_a_snapshot() {
     let run = runtime.start_agent("echo", live()).await.unwrap();
     let mut said = vec!["zero".to_owned()];
     for n in 0..240 {
-        // Two of three are sent while the run waits.
+        // Two of three messages are sent while the run waits.
         pass(u64::from(n % 3 > 0) * 5).await;
         run.send_message(format!("m{n}")).await.unwrap();
         said.push(format!("m{n}"));

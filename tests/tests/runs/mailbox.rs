@@ -1,5 +1,6 @@
-//! Messages between the agents of one run: sent and taken exactly once, in order, bounded, and refused under a wrong name;
-//! with crashes, steps elsewhere, sessions, teams, snapshots and approvals.
+//! Tests mailboxes between the agents of a run: messages are delivered exactly once and in order,
+//! their number is limited, and wrong names are refused. Also with crashes, steps on workers,
+//! sessions, teams, snapshots and approvals.
 
 use agentflow::agent::{Limits, RunRequest, Team};
 use agentflow::mailbox::Mailbox;
@@ -20,7 +21,7 @@ fn texts(mail: Vec<agentflow::mailbox::Mail<String>>) -> Vec<String> {
     mail.into_iter().map(|mail| format!("{}:{}", mail.from, mail.message)).collect()
 }
 
-/// A step that takes so long and sends two words.
+/// Adds a step that takes `millis` milliseconds and sends two messages.
 fn sends(b: &mut Builder, node: &'static str, millis: u64, reads: Handle<String>) -> Handle<String> {
     b.node(node, (reads,), move |cx, (_,)| async move {
         pause(millis).await;
@@ -50,7 +51,7 @@ async fn what_is_sent_side_by_side_is_read_in_one_order_and_once() {
                     Ok::<_, Error>(format!("{read} then {again:?}"))
                 })
             });
-        // Each of those beside each other has the number after what it saw.
+        // Concurrent steps number their messages from the state at their start.
         everywhere(&flow, "a:a1 a:a2 b:b1 c:c1 b:b2 c:c2 then \"\"").await;
     }
 }
@@ -79,7 +80,7 @@ async fn items_stand_in_their_order_and_readers_side_by_side_see_the_same() {
     let flow = flow("mail_items", |b, go| {
         let items = b.value("items", (go,), |(_,): (String,)| Ok::<_, String>((0..12).collect::<Vec<u32>>()));
         let map = b.map("map", items, (), |cx, n: u32, ()| async move {
-            // The last one is the fastest.
+            // The last item is the fastest.
             pause(u64::from(12 - n)).await;
             cx.send_mail(&WORDS, "a", "reader", &n.to_string())?;
             Ok::<_, Error>(n)
@@ -115,7 +116,7 @@ fn results(request: &agentflow::model::ModelRequest) -> Vec<String> {
     request.messages.messages().iter().flat_map(|message| message.results()).map(|one| one.output.clone()).collect()
 }
 
-/// An agent that sends the lead so many findings, each in a turn of its own, and answers.
+/// Returns an agent that sends findings to the lead, one per turn, and then answers.
 fn specialist(name: &'static str, findings: usize) -> Agent {
     let model = ScriptedModel::from_fn(move |request| match results(request).len() {
         sent if sent < findings => Turn::call(
@@ -127,7 +128,8 @@ fn specialist(name: &'static str, findings: usize) -> Agent {
     Agent::new(model).name(name).instruct("Look.").tools(FINDINGS.tools(name).unwrap())
 }
 
-/// Asks both in one turn, reads in the next one, and answers with what it read, twice.
+/// Returns an agent that calls both specialists in one turn, reads its mailbox twice, and answers
+/// with the messages.
 fn lead() -> Agent {
     let model = ScriptedModel::from_fn(|request| match &results(request)[..] {
         [] => Turn::calls([("safety", json!({"request": "go"})), ("style", json!({"request": "go"}))]),
@@ -166,7 +168,7 @@ async fn agents_of_a_team_leave_messages_for_each_other() {
             0 => Turn::call("findings_send", json!({"to": "style", "message": {"file": "x.rs", "level": 1}})),
             1 => Turn::call("transfer_to_agent", json!({"agent": "style"})),
             2 => panic!("`style` has the conversation"),
-            // It has it again.
+            // The conversation was handed back.
             _ => Turn::text("done"),
         });
         let style = ScriptedModel::from_fn(|request| match &results(request)[..] {
@@ -248,16 +250,16 @@ async fn names_and_limits() {
     let expected: Vec<String> = (0..256).map(|count| count.to_string()).collect();
     assert_eq!(read.into_iter().map(|mail| mail.message).collect::<Vec<_>>(), expected, "in the order of sending");
     cx.send_mail(&WORDS, "b", "reader", &"there is room again".to_owned()).unwrap();
-    // What another version sent.
+    // A message that another version of the program sent.
     static AS_NUMBERS: Mailbox<u32> = Mailbox::new("words", &["reader"]);
     let other = said(cx.take_mail(&AS_NUMBERS, "reader").unwrap_err());
     assert!(other.starts_with("the mailbox `words`: a message of `b` is not of the type `u32`"), "{other}");
     assert_eq!(texts(cx.take_mail(&WORDS, "reader").unwrap()), ["b:there is room again"], "it was not taken");
     assert_eq!(texts(cx.take_mail(&WORDS, "a").unwrap()), ["reader:another's is not full"]);
-    // A large message that is not one of many, and a value that JSON loses.
+    // A value that JSON cannot represent.
     static NUMBERS: Mailbox<f64> = Mailbox::new("numbers", &["a"]);
     assert!(said(cx.send_mail(&NUMBERS, "a", "a", &f64::NAN).unwrap_err()).contains("does not survive"));
-    // No program writes these keys as state.
+    // Programs cannot use these keys for their state.
     assert!("mail:words:a:1:a:x".parse::<StateKey<String>>().is_err());
 }
 
@@ -331,7 +333,7 @@ async fn mail_asked(cx: &Context, text: String) -> Result<Vec<String>> {
     Ok(read)
 }
 
-/// Sends a word in each round, until four wait.
+/// Sends a message in each round until four are waiting.
 async fn mail_round(cx: &Context, last: String) -> Result<String> {
     let waiting = texts(cx.take_mail(&WORDS, "reader")?);
     for word in &waiting {
@@ -364,7 +366,8 @@ async fn after_an_approval_and_in_rounds() {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_has_the_messages_that_wait() {
     const TURNS: usize = 300;
-    /// Sends itself the number of the turn, and every fifth turn reads all of them.
+    /// Returns an agent that sends itself the number of the turn, and reads all messages in every
+    /// fifth turn.
     fn agent(runtime: &Runtime) -> Agent {
         let model = ScriptedModel::from_fn(|request| {
             let results = results(request);

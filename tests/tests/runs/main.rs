@@ -1,4 +1,5 @@
-//! Runs: crashes, interrupted calls, control requests, executors, compensation, changed definitions.
+//! Tests of runs: crashes, interrupted calls, control requests, executors, compensation and changed
+//! definitions.
 
 mod advice;
 mod agent_snapshots;

@@ -1,5 +1,6 @@
-//! Long-term memory in runs: whose memories a run sees, that a save is there once after crashes and retries, that what was
-//! recalled is recorded, and memory together with sessions, approvals, nesting and steps that are executed elsewhere.
+//! Tests long-term memory: a run sees the memories of its caller, an entry is saved once despite
+//! crashes and retries, and recalled entries are recorded. Also with sessions, approvals, nested
+//! runs and steps on workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,13 +27,13 @@ fn of(caller: &str) -> RunRequest {
     RunRequest::new("Go on.").caller(caller)
 }
 
-/// Texts of all entries of a user.
+/// Returns the texts of all entries of a user.
 async fn texts(memory: &impl Memory, user: &str) -> Vec<String> {
     let all = memory.search(user, &MemoryQuery::all().limit(100)).await.unwrap();
     all.into_iter().map(|entry| entry.text).collect()
 }
 
-/// A model that makes these calls, one in each turn, and then answers.
+/// Returns a model that makes these calls, one per turn, and then answers.
 fn calling<const N: usize>(calls: [(&'static str, Value); N]) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let made = request.messages.messages().iter().map(|message| message.results().count()).sum::<usize>();
@@ -47,7 +48,7 @@ fn with(memory: &InProcessMemory, model: ScriptedModel) -> Runtime {
     test_runtime().memory(memory.clone()).model(model).store(MemoryStore::new()).build()
 }
 
-/// What the calls of a run answered, as JSON.
+/// Returns the status and the JSON output of each call of the run.
 async fn answers(runtime: &Runtime, request: RunRequest) -> Vec<(ToolStatus, Value)> {
     let run = runtime.start_agent("rememberer", request).await.unwrap();
     run.result().await.unwrap();
@@ -156,7 +157,7 @@ async fn arguments_are_checked() {
             "{arguments}: {answer:?}"
         );
     }
-    // More than it may have is the most that it may have.
+    // A limit above the maximum means the maximum.
     let runtime = with(&memory, calling([("recall", json!({"limit": 1_000_000}))]));
     answers(&runtime, of("ada")).await;
     assert!(texts(&memory, "ada").await.is_empty());
@@ -190,7 +191,7 @@ async fn a_crash_saves_nothing_twice() {
         .run()
         .await;
     assert!(report.crashes() > 10);
-    // All runs of the test have one id, so all their saves are those of one run.
+    // All runs of the test have the same id, so their saves belong to one run.
     let mut all = texts(&memory, "ada").await;
     all.sort();
     assert_eq!(all, ["Eats no nuts.", "First boat.", "Prefers window seats.", "Second boat."]);
@@ -215,7 +216,7 @@ async fn a_run_that_is_resumed_has_found_the_same() {
     second.resume(&RunId::new("one")).await.unwrap().result().await.unwrap();
 }
 
-/// Fails once after it has saved, so that the caller does not know that it has.
+/// Saves an entry but reports a failure the first time.
 struct LosesAnswers {
     inner: InProcessMemory,
     lost: AtomicU32,
@@ -264,7 +265,7 @@ async fn a_retry_saves_nothing_twice() {
     let run = runtime.start(keeps::workflow(), "A fact.".to_owned()).caller("ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "A fact.");
     assert_eq!(texts(&inner, "ada").await, ["A fact."]);
-    // Another run that keeps the same has an entry of its own.
+    // Another run that saves the same text gets its own entry.
     runtime.start(keeps::workflow(), "A fact.".to_owned()).caller("ada").await.unwrap().result().await.unwrap();
     assert_eq!(texts(&inner, "ada").await.len(), 2);
 }
@@ -280,7 +281,7 @@ async fn a_step_elsewhere_has_the_memory_of_where_it_is_executed() {
     assert_eq!(entry.run.as_ref(), Some(run.run_id()));
 }
 
-/// Lets another agent remember, in the name of somebody else.
+/// Lets an agent remember on behalf of another caller.
 #[tool]
 async fn delegate(cx: &Context) -> Result<String> {
     let model = calling([("remember", json!({"text": "From below."}))]);
@@ -406,7 +407,7 @@ async fn a_program_corrects_and_deletes() {
 async fn a_model_gets_no_more_than_a_tool_may_answer() {
     let memory = InProcessMemory::new();
     for at in 0..30 {
-        // Each sign is six in JSON.
+        // Each character takes six bytes in JSON.
         let text = format!("Fact {at:02} {}", "\u{1}".repeat(10_000));
         memory.save("ada", MemoryEntry::new(at.to_string(), text, Timestamp::from_millis(at))).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! Messages that are sent to the run of an agent while it is unfinished: where the model sees them, what is refused, and
-//! what becomes of one that comes as the run ends.
+//! Tests messages to unfinished agent runs: their position in the conversation, refusals, and
+//! messages that arrive as the run ends.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn refused<T>(result: Result<T, Error>, kind: ControlErrorKind, text: &str) {
     }
 }
 
-/// At every prefix of the journal the conversation is one that a provider takes.
+/// Checks that the conversation of every prefix of the journal is valid for a provider.
 fn check_prefixes(events: &[Event]) {
     check_events(events).unwrap();
     for end in 0..=events.len() {
@@ -132,7 +132,8 @@ async fn one_that_comes_with_the_last_answer_is_answered_too() {
     refused(run.send_message("Late.").await, ControlErrorKind::WrongState, advice);
 }
 
-/// The last turn of an agent is not lost to a message that comes with it.
+/// Checks that a message with the last answer starts a new count of turns. The limit of model calls
+/// still applies.
 #[tokio::test(start_paused = true)]
 async fn turns_count_anew_after_an_answer() {
     let slow = || Turn::text("Yes.").after(Duration::from_secs(10));
@@ -284,7 +285,8 @@ async fn from_another_process_and_while_no_process_executes_the_run() {
     model.finish();
 }
 
-/// While a person is asked about a call, a message does not answer the question; it waits for the result.
+/// Sends messages while a call waits for approval and while the run is paused. They do not answer
+/// the question, and they follow the result of the call.
 #[tokio::test(start_paused = true)]
 async fn beside_a_question_and_a_pause() {
     let model = ScriptedModel::new([
@@ -304,7 +306,7 @@ async fn beside_a_question_and_a_pause() {
     assert_eq!(runtime.run_record(&id()).await.unwrap().status, RunStatus::Paused);
     run.pause().await.unwrap();
     run.approve("tool#1.msg_pay", Approval::granted(), "ada").await.unwrap();
-    // An interaction is answered once, and by its own id.
+    // A question can be answered once, and only by its own path.
     assert!(matches!(
         run.approve("tool#1.msg_pay", Approval::granted(), "bob").await,
         Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongState
@@ -321,7 +323,6 @@ async fn beside_a_question_and_a_pause() {
     check_prefixes(&run.recorded());
 }
 
-/// A run that ends without an answer leaves what it was sent in its conversation.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_has_its_messages_in_its_conversation() {
     let model = ScriptedModel::new([looks()]);
@@ -339,7 +340,7 @@ async fn a_message_of_a_session_is_in_its_history() {
     let model = ScriptedModel::new([looks(), Turn::text("Done."), Turn::text("Ada.").expect_text("I am Ada.")]);
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let agent = agent(&model).runtime(&runtime);
-    // Before the run has begun in its session, too.
+    // The message arrives before the run has started in its session.
     let run = agent.start(RunRequest::new("Look.").session("s")).unwrap();
     run.send_message("I am Ada.").await.unwrap();
     run.result().await.unwrap();

@@ -1,5 +1,5 @@
-//! Messages and live runs over crashes: the process ends at every write of the store in turn. Each message that was
-//! accepted is in the conversation once, and in its order.
+//! Crash tests of messages and live runs. The process ends at each write to the store in turn. Each
+//! accepted message must be in the conversation once, and in order.
 
 use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
@@ -45,7 +45,8 @@ fn received(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(message).collect()
 }
 
-/// A program that is started again: it resumes what an earlier process left, and sends what is not in the journal.
+/// Runs the program again: resumes the run of an earlier process and sends the messages that are
+/// not in the journal.
 async fn talk(store: impl Store, live: bool) -> Result<(), Error> {
     let runtime = test_runtime().store(store).agent(&clerk()).build();
     let recovered = runtime.recover().await?;
@@ -97,7 +98,8 @@ async fn the_same_of_a_live_run() {
     ends_at_each_of(12, async |store: Ending<MemoryStore>| talk(store, true).await, check).await;
 }
 
-/// Two crashes in each run: while it is sent, while it is answered, and while it is resumed.
+/// Crashes each run twice: while messages are sent, while they are answered, and while the run is
+/// resumed.
 #[tokio::test(start_paused = true)]
 async fn with_a_second_crash_the_conversation_is_the_same() {
     let live = CrashTest::agent(&clerk(), || RunRequest::new("zero").live()).message("one").message("two");
@@ -135,13 +137,13 @@ async fn a_run_whose_id_its_host_has_is_in_the_store() {
         let store = MemoryStore::new();
         let runtime = test_runtime().store(store.clone()).agent(&clerk()).build();
         let run = runtime.start_agent("mcrash_clerk", request.clone().run_id(id())).await.unwrap();
-        // Nothing has been waited for since.
+        // `start_agent` has stored the run when it returns.
         assert!(store.record(&id()).await.unwrap().is_some());
         let again = runtime.start_agent("mcrash_clerk", request.run_id(id())).await.err().unwrap();
         assert!(again.to_string().contains("there is a run `live` in this store"), "{again}");
         run.cancel("enough").await.unwrap();
     }
-    // One that waits for its turn begins later.
+    // A run that waits for its session starts later.
     let runtime = test_runtime().store(MemoryStore::new()).agent(&clerk()).build();
     let first = runtime.start_agent("mcrash_clerk", RunRequest::new("zero").session("s").live()).await.unwrap();
     let waits = RunRequest::new("one").session(agentflow::session::Session::from("s").waiting());

@@ -1,5 +1,5 @@
-//! Faults of the program's own code and of its store during a run: unexpected panics, outputs that are too large, a
-//! clock that goes back. The run ends all the same.
+//! Tests faults of the program and its store: panics, outputs that are too large, and a clock that
+//! is set back. The run must still end.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -96,7 +96,7 @@ async fn a_tool_that_panics_as_it_is_dropped_takes_nothing_with_it() {
 
 type Shared = Arc<Mutex<Option<RunHandle<u32>>>>;
 
-/// Panics at every second event, and reads the run whose events it sees.
+/// Panics at every second event, and reads the run within the sink.
 #[derive(Default)]
 struct Curious {
     run: Arc<OnceLock<Shared>>,
@@ -156,14 +156,14 @@ async fn an_output_has_a_limit() {
         "the step `text` failed: the output has 1001 bytes, more than the 1000 that one step may have; put the data \
          where it belongs and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
     );
-    // The outputs of a map's items together are one.
+    // The limit applies to all outputs of a map together.
     let mapped = Workflow::<(), Vec<String>>::build("mapped", [], |b, ()| {
         let items = b.value("items", (), |()| Step::Ok((0..20).collect::<Vec<u32>>()));
         b.map("texts", items, (), |_, _: u32, ()| async { Step::Ok("x".repeat(100)) })
     })
     .unwrap();
     assert_eq!(mapped.run(&runtime, ()).await.unwrap_err().kind(), "too_large");
-    // By default 16 MiB.
+    // The default limit is 16 MiB.
     assert_eq!(flow(17 << 20).run(&test_runtime().build(), ()).await.unwrap_err().kind(), "too_large");
 }
 
@@ -228,7 +228,7 @@ async fn a_snapshot_that_is_refused_stops_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_that_a_step_returns_is_not_taken_for_a_stop() {
-    // The step itself fails with the kind `cancelled`; nobody cancelled the run.
+    // The step returns an error of the kind `cancelled`, but the run was not cancelled.
     let flow = Workflow::<(), u32>::build("own", [], |b, ()| {
         b.node("a", (), |_, ()| async { Err::<u32, _>(Error::Cancelled { reason: "mine".into() }) })
     })
@@ -245,7 +245,7 @@ fn spinning() -> Workflow<(u64,), u64> {
     .unwrap()
 }
 
-/// Not in paused time, which stands still while somebody is ready.
+/// Uses the real clock. A paused clock does not advance while a task is ready.
 #[tokio::test]
 async fn a_run_that_is_always_ready_can_be_stopped() {
     let runtime = Runtime::default();
@@ -289,7 +289,7 @@ async fn what_a_tool_says_of_its_failure_is_bounded() {
     assert!(told.iter().all(|length| *length < 2000), "{told:?}");
 }
 
-/// A store that never learns that a run is free again.
+/// A store that never records that a run is free again.
 #[derive(Debug)]
 struct NeverClosed(MemoryStore);
 

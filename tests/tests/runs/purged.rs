@@ -1,5 +1,5 @@
-//! Removing runs that ended a while ago: which ones, with all that was theirs, and nothing of a run that has not ended, also one
-//! that a removed run had started.
+//! Tests `purge`: it removes runs that ended some time ago, with all their data, and keeps
+//! unfinished runs, including those that a removed run has started.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Where a step waits until the test lets it continue.
+/// Blocks a step until the test opens it.
 struct Door(Semaphore);
 
 #[workflow]
@@ -45,7 +45,7 @@ async fn purged_waits(cx: &Context) -> Result<u32> {
     Ok(opened)
 }
 
-/// A run that starts another one, which does not end with it.
+/// Starts another run that outlives this one.
 async fn purged_start(cx: &Context) -> Result<String> {
     let runtime = cx.inject::<Runtime>()?;
     let child = runtime.start(purged_waits::workflow(), ()).run_id(RunId::new("child")).await?;
@@ -83,7 +83,7 @@ async fn check(store: impl Store + Clone) {
     written(&runtime, "new", "milk").await;
     let all = ["child", "failed", "new", "old", "parent", "waits"];
     assert_eq!(ids(&runtime).await, all);
-    // Looking removes nothing. What has not ended is not there, however old it is.
+    // Listing removes no run. Unfinished runs are not listed, however old they are.
     let purge = Purge::older_than(HOUR / 2);
     let named = |runs: Vec<agentflow::store::RunRecord>| {
         let mut names: Vec<String> = runs.iter().map(|run| run.run_id.to_string()).collect();
@@ -95,16 +95,16 @@ async fn check(store: impl Store + Clone) {
     let of_name = Purge::older_than(HOUR / 2).name("purged_writes");
     assert_eq!(named(runtime.purgeable(&of_name).await.unwrap()), ["failed", "old"]);
     assert!(runtime.purge(&Purge::older_than(2 * HOUR)).await.unwrap().is_empty());
-    // Two that purge at once remove each run once.
+    // Two concurrent purges remove each run once.
     let (one, other) = tokio::join!(runtime.purge(&purge), inner.purge(&purge));
     assert_eq!(named([one.unwrap(), other.unwrap()].concat()), ["failed", "old", "parent"]);
     assert_eq!(ids(&runtime).await, ["child", "new", "waits"]);
-    // With its journal and its artifacts; those of another run are its own.
+    // The journal and the artifacts are removed too. Artifacts of other runs are kept.
     assert!(runtime.journal(&RunId::new("old")).await.is_err());
     assert!(runtime.artifact(&RunId::new("old"), "word.txt", None).await.map_or(true, |found| found.is_none()));
     let kept = runtime.artifact(&RunId::new("new"), "word.txt", None).await.unwrap().unwrap();
     assert_eq!(&*kept.bytes, b"milk");
-    // The run that a removed one had started is a run of its own, and ends as one.
+    // A run that the removed run had started is independent and ends on its own.
     let child = inner.attach(&RunId::new("child")).await.unwrap();
     assert_eq!(inner.run_record(&RunId::new("child")).await.unwrap().status, RunStatus::Running);
     inner.cancel(child.run_id(), "enough").await.unwrap();
@@ -126,7 +126,7 @@ async fn so_it_is_in_a_file() {
     check(HoldsTime::new(store)).await;
 }
 
-/// More runs than are listed at once, some of them to be left.
+/// Purges more runs than one page lists, with unfinished runs in between.
 #[tokio::test(start_paused = true)]
 async fn more_runs_than_a_page_are_removed() {
     let runtime = test_runtime().store(MemoryStore::new()).resource(Door(Semaphore::new(0))).build();

@@ -1,5 +1,5 @@
-//! A runtime that records all calls: a tool call that is all of a node has its arguments in the journal, and in the views
-//! that are made of it.
+//! Tests `record_calls`: if a node consists of a tool call, the journal and the views made from it
+//! contain the arguments.
 
 use agentflow::Event;
 use agentflow::event::EventKind;
@@ -47,7 +47,7 @@ async fn the_arguments_of_a_node_that_is_a_call_are_recorded() {
     let chunks = TaskChunks::of(&events);
     assert_eq!(chunks.iter().filter(|chunk| chunk.chunk_type == TaskChunkKind::ToolCallRequest).count(), 1);
 
-    // Without it the node stands for the call.
+    // Without the setting, only the node's events represent the call.
     let run = runtime(false).start(recorded_parcel::workflow(), "7 Elm Street".to_owned()).await.unwrap();
     run.result().await.unwrap();
     assert_eq!(arguments(&run.recorded()), [""; 0]);

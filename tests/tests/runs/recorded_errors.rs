@@ -1,4 +1,4 @@
-//! Errors as values: a step gives its `Result` to others, live and after a crash.
+//! Tests errors as values: a step passes its `Result` to other steps, live and after a crash.
 
 use agentflow::error::FailureKind;
 use agentflow::model::ModelErrorKind;
@@ -164,7 +164,7 @@ async fn the_error_of_a_fallback_is_that_of_its_last_branch() {
     assert!(matches!(error, BillError::Closed), "{error}");
 }
 
-/// Shown in its alternate form, it says what was behind it, as an `anyhow::Error` does.
+/// An error whose alternate form shows its cause, like `anyhow::Error`.
 struct Chained;
 
 impl std::fmt::Display for Chained {
@@ -207,7 +207,7 @@ async fn what_was_behind_an_error_is_kept() {
     assert_eq!(std::error::Error::source(&recorded).unwrap().to_string(), "404: not found");
 }
 
-/// Fails in one way or another.
+/// Fails with a different error for each number.
 async fn fails_as(which: u32) -> Result<u32> {
     use agentflow::Error;
     use agentflow::model::ModelError;
@@ -250,7 +250,7 @@ async fn a_match_on_a_recorded_error_takes_the_arm_of_its_variant() {
         assert_eq!(by_variant(which).await.unwrap(), expected, "{which}");
         CrashTest::new(&by_variant::workflow(), move || which).run().await;
     }
-    // Its caller sees the variant, too.
+    // The caller sees the variant too.
     assert!(matches!(by_variant(7).await, Err(agentflow::Error::Lost { .. })));
 }
 
@@ -270,7 +270,7 @@ async fn asks_on() -> u32 {
     1
 }
 
-/// The errors of a workflow and of an agent, which are recorded below the step.
+/// Matches the errors of a workflow and of an agent, which are recorded below the step.
 async fn nested_variants(cx: &Context) -> Result<(u64, u32)> {
     let limit = match fails_within(0).await {
         Err(agentflow::Error::Timeout { limit }) => limit.as_secs(),

@@ -1,5 +1,5 @@
-//! What is taken out of records takes no identity out of them: callers stay apart, a session continues, calls keep their
-//! results.
+//! Tests that redaction does not change identities: callers stay separate, sessions continue, and
+//! calls keep their results.
 
 use agentflow::RunId;
 use agentflow::agent::RunRequest;
@@ -23,7 +23,7 @@ async fn identity_keeps(cx: &Context, nick: String) -> Result<String> {
     Ok(format!("before: {before}"))
 }
 
-/// Calls the tool with what the user says, twice in a turn, under ids that look like a card; then says the results.
+/// Returns an agent that calls the tool with the user's text, and answers with the results.
 fn keeper() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -58,7 +58,7 @@ async fn callers_and_sessions_whose_names_are_addresses_stay_apart() {
     let (ada, bob) = ("ada@example.org", "+49 30 1234567");
     assert_eq!(say(&runtime, ada, "ada@example.org", "Countess").await, "before: ");
     assert_eq!(say(&runtime, bob, "bob@example.org", "Bobby").await, "before: ");
-    // Another process, and the next turn of the same sessions.
+    // The next turn of the same sessions, in another process.
     let runtime = process(&store);
     assert_eq!(say(&runtime, ada, "ada@example.org", "write to eve@example.org").await, "before: Countess");
     assert_eq!(say(&runtime, bob, "bob@example.org", "4111 1111 1111 1111").await, "before: Bobby");
@@ -66,10 +66,10 @@ async fn callers_and_sessions_whose_names_are_addresses_stay_apart() {
         let runs = runtime.runs(RunFilter::default().caller(caller)).await.unwrap();
         assert_eq!(runs.len(), 2);
         assert_eq!(runtime.session_history(session, 10).await.unwrap().len(), 2);
-        // An artifact is found by its hash, whatever the hash looks like.
+        // Artifacts are found by their hash, even if it looks like a card number.
         assert!(runtime.session_artifact(session, "note.txt", None).await.unwrap().is_some());
     }
-    // All else is masked as before.
+    // All other texts are still redacted.
     for run in runtime.runs(RunFilter::default()).await.unwrap() {
         let journal = serde_json::to_string(&runtime.journal(&run.run_id).await.unwrap()).unwrap();
         assert!(!journal.contains("eve@") && !journal.contains("4111 1111"), "{journal}");

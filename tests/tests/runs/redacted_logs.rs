@@ -1,5 +1,5 @@
-//! The log of the program: what is taken out of events is taken out of the sentences that are written there, too. And the
-//! outcome of a request, which waits in a store for whoever asked.
+//! Tests redaction in the program's log, and in the outcome of a request, which waits in a store
+//! for the process that sent the request.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 
-/// The lines of one test's thread.
+/// Collects the log lines of one test's thread.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -41,7 +41,7 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
 }
 
 impl Log {
-    /// Whatever this thread logs as long as the guard is there.
+    /// Collects the log lines of this thread as long as the guard exists.
     pub(crate) fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let guard = tracing::subscriber::set_default(tracing_subscriber::Registry::default().with(log.clone()));
@@ -52,7 +52,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// It has a line with this text, which says that something was taken out, and none with the secret.
+    /// Checks that all lines with this text are redacted and that no line contains the secret.
     fn says(&self, text: &str) {
         let lines = self.0.lock().unwrap();
         let of: Vec<_> = lines.iter().filter(|line| line.contains(text)).collect();
@@ -127,7 +127,7 @@ async fn a_step_that_an_executor_loses() {
 
 struct Door;
 
-/// A program in which no run can begin any more.
+/// Returns a runtime that cannot start a run, since its resource factory fails.
 fn without_a_door(store: impl Store) -> Runtime {
     discreet().store(store).run_resource(|_| Err::<Door, _>("swordfish has no door")).build()
 }
@@ -172,7 +172,7 @@ async fn a_run_that_is_retried_and_cannot_be_resumed() {
     log.says("could not be resumed here");
 }
 
-/// A run that asks, over a file, in a process of its own as far as the file knows.
+/// Starts a run that asks, with a store in a file.
 async fn asking(folder: &tempfile::TempDir) -> (SqliteStore, RunId, agentflow::RunHandle<String>) {
     let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let runtime = discreet().store(store.clone()).build();
@@ -208,7 +208,8 @@ async fn a_message_that_is_not_understood() {
     log.says("is not understood");
 }
 
-/// It stands in the store until whoever asked reads it, who may be dead.
+/// Checks that the stored outcome of a request does not contain the secret. The outcome may stay in
+/// the store if the requesting process has ended.
 #[tokio::test]
 async fn the_outcome_of_a_request() {
     let folder = tempfile::tempdir().unwrap();

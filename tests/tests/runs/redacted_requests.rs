@@ -1,4 +1,4 @@
-//! Requests to a run that no process executes: what is taken out of records is taken out of these, too.
+//! Tests redaction of requests to a run that no process executes.
 
 use agentflow::RunId;
 use agentflow::middleware::redact;
@@ -17,7 +17,8 @@ fn id() -> RunId {
     RunId::new("run-1")
 }
 
-/// A run that asks, and that its process has left, under a runtime that knows of a secret.
+/// Returns the store of an abandoned run that waits for an answer, and a runtime with a redacted
+/// secret.
 async fn left() -> (MemoryStore, Runtime) {
     let store = MemoryStore::new();
     let model = ScriptedModel::from_fn(|_| Turn::call("redacted_open", serde_json::json!({"door": "cellar"})));

@@ -1,4 +1,5 @@
-//! Controlling a run: through its handle, by its id, after a restart, and while no process executes it.
+//! Tests control of runs: through the handle, by id, after a restart, and while no process executes
+//! the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,7 +20,7 @@ async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// A step of ten seconds.
+/// Takes ten seconds and adds one.
 async fn slow(n: u32) -> Step<u32> {
     pass(10).await;
     Ok(n + 1)
@@ -43,7 +44,7 @@ fn asking() -> Workflow<(u32,), String> {
     .unwrap()
 }
 
-/// A new process over the store; time continues.
+/// Returns a runtime for a new process with the same store and clock.
 fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
     test_runtime().clock(clock.clone()).store(store.clone()).workflow(&chain()).workflow(&asking()).build()
 }
@@ -56,7 +57,7 @@ fn id() -> RunId {
     RunId::new("run-1")
 }
 
-/// Ends the process: what comes after is another one.
+/// Ends the process of the run. Later runtimes belong to another process.
 async fn restart<T>(handle: RunHandle<T>) {
     handle.abandon();
     tokio::task::yield_now().await;
@@ -124,7 +125,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     handle.pause().await.unwrap();
     restart(handle).await;
 
-    // Resumed, it waits.
+    // The resumed run is still paused.
     let second = process(&store, &clock);
     let mut recovered = second.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{:?}", recovered.left);
@@ -134,7 +135,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     assert_eq!(second.resume(&id()).await.unwrap().run_id(), &id(), "it is running in this process");
     restart(recovered.resumed.remove(0)).await;
 
-    // Unpaused while nobody executes it, it continues when it is resumed.
+    // The run is unpaused while no process executes it, and continues when it is resumed.
     let third = process(&store, &clock);
     refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
     third.unpause(&id()).await.unwrap();
@@ -195,7 +196,7 @@ async fn what_there_is_not() {
     assert!(error.to_string().starts_with("this runtime has no store"), "{error}");
     let handle = without.start(chain(), 1).await.unwrap();
     pass(1).await;
-    // In memory, the handle is all there is.
+    // Without a store, only the handle can control the run.
     handle.pause().await.unwrap();
     handle.unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);
@@ -267,7 +268,7 @@ async fn answers_survive_restarts() {
     handle.approve("merge", Approval::granted(), "ada").await.unwrap();
     restart(handle).await;
 
-    // Nobody executes it: the answers are written into the journal, and checked all the same.
+    // Without a process that executes the run, answers are checked and written to the journal.
     let second = process(&store, &clock);
     refused(
         second.approve(&id(), "merge", Approval::granted(), "bob").await,
@@ -311,7 +312,7 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     check_events(&events(&store).await).unwrap();
 }
 
-/// A gate that waits for a week.
+/// Returns a workflow with a gate that waits for a week.
 fn patient() -> Workflow<(), u32> {
     Workflow::build("patient", [], |b, ()| {
         b.gate(Node::new("ok").timeout(7 * DAY), (), |()| Step::Ok(("in time?".to_owned(), 0)))
@@ -330,7 +331,7 @@ async fn a_gate_whose_time_is_over() {
     assert_eq!(began.elapsed(), 7 * DAY);
     check_events(&events(&store).await).unwrap();
 
-    // Asked again, and in time.
+    // The retried gate is answered in time.
     runtime.retry(&id(), "ok", "ada").await.unwrap();
     let handle = runtime.resume_as(&id(), &patient()).await.unwrap();
     pass(1).await;
@@ -354,7 +355,8 @@ async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     assert_eq!(began.elapsed(), 2 * DAY);
 }
 
-/// `bad` fails until the switch is on; `slow` is a sibling of thirty seconds, `done` one that is over by then.
+/// A workflow whose node `bad` fails until `works` is set. Its sibling `slow` takes thirty seconds,
+/// and its sibling `done` has ended by then.
 struct Broken {
     works: Arc<AtomicBool>,
     ran: Arc<[AtomicU32; 3]>,
@@ -443,7 +445,8 @@ async fn a_failed_run_is_retried() {
             assert_eq!(handle.result().await.unwrap(), 1 + 1 + 3);
             check_events(&events(&store).await).unwrap();
             assert_eq!(ran[0].load(Ordering::SeqCst), 1, "`done` was done");
-            // Stopped by the failure, the sibling runs again; at best effort it had run to its end.
+            // With fail-fast the failure stopped the sibling, so it runs again. With best effort it
+            // had finished.
             let again = match stop {
                 StopPolicy::FailFast => 2 + u32::from(in_between),
                 _ => 1,
@@ -534,7 +537,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
          run",
     );
     restart(handle).await;
-    // Decided on while nobody executes it.
+    // The operator decides while no process executes the run.
     let third = runtime();
     refused(
         third.unpause(&id()).await,
@@ -578,7 +581,7 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
     assert_eq!(run.result().await.unwrap(), 3);
 }
 
-/// Fails as often as the program says.
+/// Fails as often as the resource says.
 async fn open_shop(cx: &agentflow::Context) -> agentflow::Result<u32> {
     pass(10).await;
     let failures = cx.inject::<AtomicU32>()?;

@@ -1,5 +1,5 @@
-//! What a run begins with: id, caller, tags, grants, limits, resources. It is recorded, everything nested in the run has
-//! it, and resuming the run changes nothing about it.
+//! Tests the options of a run: id, caller, tags, grants, limits and resources. They are recorded,
+//! apply to all nested runs, and do not change when the run is resumed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn asks_who_thrice(cx: &Context, n: u32) -> Result<(String, String, String
     Ok((here, nested, asked))
 }
 
-/// A model that calls `who` and repeats what it says.
+/// Returns a model that calls `who` and repeats its answer.
 fn repeating() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
@@ -63,7 +63,7 @@ fn process(store: ProcessStore, clock: &TestClock) -> RuntimeBuilder {
     test_runtime().clock(clock.clone()).store(store).model(repeating())
 }
 
-/// The first event of a run.
+/// Returns the content of the run's first event.
 fn began(events: &[agentflow::Event]) -> agentflow::event::RunStarted {
     match &events[0].kind {
         EventKind::RunStarted(started) => agentflow::event::RunStarted::clone(started),
@@ -71,7 +71,7 @@ fn began(events: &[agentflow::Event]) -> agentflow::event::RunStarted {
     }
 }
 
-/// Lets the process of a run end after a while.
+/// Ends the process of a run after a while.
 async fn crash<T>(run: agentflow::RunHandle<T>, store: &ProcessStore, after: Duration) {
     tokio::time::sleep(after).await;
     run.abandon();
@@ -93,7 +93,8 @@ async fn everything_in_a_run_has_its_caller_and_tags() {
     let run = runtime.start(asks_who_thrice::workflow(), 1).await.unwrap();
     assert_eq!(run.result().await.unwrap().0, "nobody {}");
     assert_eq!(who(&runtime.context()).await, "nobody {}");
-    // An agent of its own has what its request says; in a step it has what its run says.
+    // An agent with its own run has the options of its request. Within a step it has the options of
+    // the step's run.
     let agent = Agent::new(repeating()).tools(tools![who]).runtime(&runtime);
     let request = || RunRequest::new("who?").caller("ada").tag("tenant", "acme");
     let done = agent.run(request().run_id(RunId::new("agent"))).await.unwrap();
@@ -127,7 +128,7 @@ async fn an_id_starts_one_run() {
     let input = agentflow::value::Encoded::new(&json!({"_n": 1})).unwrap();
     let again = runtime.start_named("asks_who", &input).run_id(id()).await.unwrap_err();
     assert!(matches!(&again, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{again}");
-    // What is not awaited is not started.
+    // A start that is not awaited starts no run.
     drop(runtime.start(asks_who::workflow(), 1).run_id(RunId::new("never")));
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
 }
@@ -158,7 +159,7 @@ async fn a_grant_of_one_run_is_of_that_run_alone() {
     let granted = runtime.start(pays::workflow(), 10).grant(["refunds"]).run_id(id()).await.unwrap();
     assert_eq!(refused.result().await.unwrap_err().kind(), FailureKind::Unauthorized);
     crash(granted, &store, SECOND).await;
-    // Resumed, it has what it began with, under a runtime that grants nothing.
+    // The resumed run keeps its grants, although the runtime grants none.
     let second = process(store.process(2), &clock).build();
     let resumed = second.recover().await.unwrap().resumed.remove(0);
     assert_eq!(resumed.result().await.unwrap().as_str(), r#""refunded 10""#);
@@ -191,7 +192,7 @@ async fn a_run_ends_at_its_time_limit() {
         _ => None,
     });
     assert_eq!(stopped, Some(("waited".to_owned(), FailureKind::Cancelled)));
-    // One that is fast enough.
+    // A run that is fast enough.
     let run = runtime.start(pays::workflow(), 4).timeout(5 * SECOND).grant(["refunds"]).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "refunded 4");
 }
@@ -203,7 +204,7 @@ async fn the_time_of_a_person_is_not_the_runs() {
         let run = runtime.start(waits_around_a_gate::workflow(), seconds).timeout(7 * SECOND).await.unwrap();
         tokio::time::sleep(3600 * SECOND).await;
         runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
-        // While an operator holds the run, what has begun continues, and its time does not count.
+        // While an operator pauses the run, started steps continue and the time limit does not run.
         match run.result().await {
             Ok(sum) => assert!(ends && sum == 6),
             Err(error) => assert!(!ends && error.kind() == FailureKind::Timeout, "{error}"),
@@ -223,7 +224,7 @@ async fn the_time_of_earlier_processes_counts() {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let runtime = process(store.clone(), &clock).build();
         let run = runtime.start(waits_around_a_gate::workflow(), 4).timeout(SECOND * limit).run_id(id()).await.unwrap();
-        // It waits for a person from the fourth second on, and then nobody executes it.
+        // From the fourth second on the run waits for a person. Then its process ends.
         crash(run, &store, 100 * SECOND).await;
         tokio::time::sleep(1000 * SECOND).await;
         let second = process(store.process(2), &clock).build();
@@ -295,7 +296,7 @@ async fn a_workflow_bounds_its_runs() {
     assert_eq!(error.kind(), FailureKind::LlmCallLimit, "{error}");
     let error = bounded().run(&runtime(), (1, 6)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { limit } if limit == 5 * SECOND), "{error}");
-    // Of two the smaller one counts, and both are recorded.
+    // The smaller of both limits applies, and the event records it.
     for (calls, seconds, said) in [(1, 9, (Some(1), Some(5000))), (9, 1, (Some(2), Some(1000)))] {
         let runtime = runtime();
         let run = runtime.start(bounded(), (0, 0)).max_llm_calls(calls).timeout(seconds * SECOND).await.unwrap();
@@ -313,7 +314,7 @@ async fn a_limit_of_model_calls_is_reached_once() {
         let store = MemoryStore::new();
         test_runtime().store(store).model(model.clone()).max_llm_calls(calls).build()
     };
-    // The lower of both counts.
+    // The smaller of both limits applies.
     for (of_runtime, of_run, limit) in [(500, 2, 2), (2, 500, 2), (3, 500, 3)] {
         ATTEMPTS.store(0, Ordering::SeqCst);
         let runtime = runtime(of_runtime);
@@ -440,7 +441,7 @@ async fn what_is_missing_is_an_error_before_anything_runs() {
          `.resource(value)` to the runtime's builder, the agent or the one run where it is started, a trait object as an \
          `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
-    // Also where only a model may call the tool.
+    // The same if only a model may call the tool.
     let error = runtime.start(carried::workflow(), 0).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource, "{error}");
     let agent = Agent::new(locating()).name("porter").tools(tools![warehouse]).runtime(&runtime);
@@ -482,7 +483,7 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
                 assert!(recovered.left.is_empty(), "{:?}", recovered.left);
                 recovered.resumed.sort_by(|a, b| a.run_id().cmp(b.run_id()));
                 let output = recovered.resumed[0].typed::<(String, String, String)>().result().await.unwrap();
-                // What was done before has what it had then.
+                // Completed steps keep the resource of their process.
                 assert_eq!((output.0.as_str(), output.1.as_str()), ("of the run", "of the factory"));
                 assert_eq!(recovered.resumed[1].result().await.unwrap().as_str(), r#""of the factory""#);
             }
@@ -492,7 +493,7 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
                 for (run, error) in &recovered.left {
                     assert_eq!(error.kind(), FailureKind::MissingResource, "{run}: {error}");
                     assert!(error.to_string().contains("run_options::Stock` for the tool `warehouse`"), "{error}");
-                    // It is free for a process that has it.
+                    // Another process with the resource can resume the run.
                     assert_eq!(second.run_record(run).await.unwrap().status, RunStatus::Running);
                 }
             }

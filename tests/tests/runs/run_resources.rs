@@ -1,4 +1,5 @@
-//! Resources of runs and sessions: closed and dropped with the end of their run, or when their session is idle.
+//! Tests resources of runs and sessions: they are closed and dropped at the end of their run, or
+//! when their session is idle.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A connection that says when it is closed and when it is dropped.
+/// A connection that records when it is closed and dropped.
 struct Line {
     number: u32,
     seen: Seen,
@@ -52,7 +53,7 @@ async fn close(line: Arc<Line>) {
     line.seen.say(format!("close {}", line.number));
 }
 
-/// Prices that never change.
+/// Prices in a static.
 struct Prices {
     tea: u32,
 }
@@ -90,7 +91,7 @@ async fn price_in_a_step(cx: &Context) -> Result<u32> {
     Ok(price)
 }
 
-/// A reference to a static differs from its target in the look-up of resources.
+/// Looks up `&'static T` as a resource, which is a different type from `T`.
 #[tokio::test]
 async fn a_reference_to_a_static_is_a_resource() {
     let calls = |tool: &str| {
@@ -136,7 +137,7 @@ fn accepted(number: u32, fails: bool) -> Result<u32, String> {
     if fails { Err("no".to_owned()) } else { Ok(number) }
 }
 
-/// Calls the tool once in each run, and answers with what it gave.
+/// Returns a model that calls the tool once per run and answers with its output.
 fn asking() -> ScriptedModel {
     ScriptedModel::from_fn(|request| match request.messages.last() {
         Some(last) if last.role() == agentflow::message::Role::User => Turn::call("line_number", json!({})),
@@ -250,7 +251,7 @@ async fn the_runs_of_a_session_share_a_resource_until_the_session_is_idle() {
     let first = ask("a", "ada").await;
     tokio::time::sleep(MINUTE / 2).await;
     assert_eq!(ask("a", "ada").await, first, "one line for both runs");
-    // The first idle time would have ended here.
+    // The idle time of the first run would have ended here.
     tokio::time::sleep(MINUTE / 2 + Duration::from_secs(2)).await;
     assert!(seen.events().is_empty(), "{:?}", seen.events());
     assert_eq!((&*first, &*ask("b", "ada").await), ("1", "2"), "another session");
@@ -260,7 +261,7 @@ async fn the_runs_of_a_session_share_a_resource_until_the_session_is_idle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(seen.events()[2..], ["close 2", "drop 2"]);
     ask("a", "ada").await;
-    // A run without a session has one of its own.
+    // A run without a session has its own resource.
     agent.run("which?").await.unwrap();
     assert_eq!(seen.events()[4..], ["close 4", "drop 4"]);
     runtime.drain(MINUTE).await;

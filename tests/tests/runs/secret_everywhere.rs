@@ -1,5 +1,5 @@
-//! One secret in every place where a run can be given a text: no file of the store, view, list, export or log has it afterwards,
-//! and each place is seen to have been there, without it.
+//! Puts a secret into every text that a run accepts. Afterwards no file of the store, view, list,
+//! export or log may contain the secret, and each text must have been seen in its redacted form.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,12 +25,12 @@ use crate::redacted_logs::Log;
 
 const SECRET: &str = "swordfish";
 
-/// A text with the secret that says where it was given.
+/// Returns the secret with the name of a place.
 fn at(place: &str) -> String {
     format!("{SECRET} <{place}>")
 }
 
-/// The places that a text names after the secret, or after what stands where it was.
+/// Collects the names of places that follow `before` in a text.
 fn places(text: &str, before: &str, found: &mut BTreeSet<String>) {
     for (begin, _) in text.match_indices(before) {
         let rest = &text[begin + before.len()..];
@@ -73,7 +73,7 @@ async fn secret_denied(what: String) -> String {
     what
 }
 
-/// Says everything that a model can say.
+/// Returns an agent that uses the secret in every kind of model output.
 fn talker() -> Agent {
     let failed = std::sync::atomic::AtomicBool::new(false);
     let model = ScriptedModel::from_fn(move |request| {
@@ -122,7 +122,7 @@ async fn secret_fail(_: Vec<String>) -> Result<String> {
     Err(Error::Lost { reason: at("step error") })
 }
 
-/// Collects what is emitted, as JSON.
+/// Collects all events as JSON.
 #[derive(Clone, Default)]
 struct Emitted(Arc<Mutex<String>>);
 
@@ -136,7 +136,7 @@ impl EventSink for Emitted {
     }
 }
 
-/// Answers what a run asks until it ends.
+/// Answers the questions of a run until it has ended.
 async fn answer(runtime: &Runtime, run: &RunId) {
     while matches!(
         runtime.run_record(run).await.unwrap().status,
@@ -150,10 +150,11 @@ async fn answer(runtime: &Runtime, run: &RunId) {
                     runtime.approve(&run, path, denied, &by).await.unwrap();
                 }
                 path if path.ends_with("ask_user") => {
-                    // One that is refused says why, to whoever asked.
+                    // The error for a wrong answer quotes it, since the author of the answer reads
+                    // the error.
                     let refused = runtime.answer(&run, path, &json!({at("refused answer"): 7}), &by).await.unwrap_err();
                     assert!(refused.to_string().contains("<refused answer>"), "{refused}");
-                    // Whoever is asked sees the choices without it.
+                    // The choices in the question are redacted, so the answer is too.
                     runtime.answer(&run, path, &at("choice").replace(SECRET, "[redacted]"), &by).await.unwrap();
                 }
                 path => runtime.answer(&run, path, &at("gate answer"), &by).await.unwrap(),
@@ -163,7 +164,7 @@ async fn answer(runtime: &Runtime, run: &RunId) {
     }
 }
 
-/// What the files of a folder say, as text.
+/// Returns the contents of all files in a folder as text.
 fn bytes(folder: &Path) -> String {
     let mut all = String::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -175,7 +176,7 @@ fn bytes(folder: &Path) -> String {
     all
 }
 
-/// What a runtime and its views tell about everything that is kept.
+/// Returns all reports and views of a runtime as text.
 async fn told(runtime: &Runtime) -> String {
     let mut all = String::new();
     let mut say = |what: &dyn std::fmt::Debug| all += &format!("{what:?}\n");
@@ -212,7 +213,7 @@ async fn no_byte_has_it() {
     let emitted = Emitted::default();
     let runtime = test_runtime().store(store.clone()).with(redact().secret(SECRET)).agent(&talker());
     let runtime = runtime.sink(emitted.clone()).build();
-    // People answer from another process, which asks by the store.
+    // Another process answers through the store.
     let desk = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let desk = test_runtime().store(desk).with(redact().secret(SECRET)).build();
 

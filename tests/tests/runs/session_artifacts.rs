@@ -1,5 +1,6 @@
-//! Artifacts in a session: a run finds what the runs of its history saved, and continues their versions. Process ends at
-//! every write, branches, failed runs, deletion, and the most names.
+//! Tests artifacts in sessions: a run finds the artifacts of its history and continues their
+//! versions. Also tests a crash at each write, branches, failed runs, deletion, and the maximum
+//! number of names.
 
 use agentflow::agent::RunRequest;
 use agentflow::message::Role;
@@ -24,14 +25,14 @@ async fn add_to_artifact(cx: &Context, line: String) -> Result<String> {
     seen_in_inner(cx).await
 }
 
-/// What is below the call sees them, too.
+/// Nested workflows see the artifacts too.
 #[workflow(name = "artifact-seen-in-inner")]
 async fn seen_in_inner(cx: &Context) -> Result<String> {
     let seen = notes_seen(cx).await?;
     Ok(seen)
 }
 
-/// All versions, the oldest first.
+/// Returns the texts of all versions, oldest first.
 async fn notes_seen(cx: &Context) -> Result<String> {
     let mut all = Vec::new();
     for version in 1.. {
@@ -53,8 +54,8 @@ async fn many_artifact_names(cx: &Context, names: usize) -> Result<String> {
     Ok(names.to_string())
 }
 
-/// Adds each question to the notes, then answers with all their versions. One with a `!` ends in an error of the model; a
-/// number saves under so many names.
+/// Returns an agent that appends each question to the notes and answers with all their versions. A
+/// question that ends in `!` makes the model fail. A number saves under that many names.
 fn keeper() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -104,12 +105,12 @@ async fn branches_and_failures(store: impl Store) {
     };
     ask(&runtime, "one", "s".into()).await.unwrap();
     ask(&runtime, "two", "s".into()).await.unwrap();
-    // What a failed run saved is the run's, and not in the session.
+    // Artifacts of a failed run belong to the run but not to the session.
     ask(&runtime, "lost!", "s".into()).await.unwrap_err();
     assert_eq!(runtime.artifacts(&RunId::new("lost!")).await.unwrap()[0].version, 3);
     assert_eq!(text("notes.txt", None).await.unwrap(), "onetwo");
     assert_eq!(ask(&runtime, "three", "s".into()).await.unwrap(), "one|onetwo|onetwothree");
-    // A branch sees its own.
+    // A branch has its own versions.
     let branch = Session::from("s").after(RunId::new("one"));
     assert_eq!(ask(&runtime, "other", branch).await.unwrap(), "one|oneother");
     assert_eq!(text("notes.txt", None).await.unwrap(), "oneother");
@@ -117,10 +118,11 @@ async fn branches_and_failures(store: impl Store) {
     assert_eq!(text("notes.txt", Some(3)).await, None);
     let back = Session::from("s").after(RunId::new("three"));
     assert_eq!(ask(&runtime, "four", back).await.unwrap(), "one|onetwo|onetwothree|onetwothreefour");
-    // What they see does not depend on how much of the history the model is given.
+    // The window of the model does not affect artifacts.
     let forgets = Session::from("s").window(agentflow::session::SessionWindow::default().runs(0));
     assert!(ask(&runtime, "five", forgets).await.unwrap().ends_with("|onetwothreefourfive"));
-    // By run there is what the run saved; another session has none of it.
+    // By its run, only the artifacts that the run saved are listed. Another session has none of
+    // them.
     assert_eq!(runtime.artifacts(&RunId::new("five")).await.unwrap().len(), 1);
     assert_eq!(ask(&runtime, "elsewhere", "t".into()).await.unwrap(), "elsewhere");
     assert_eq!(runtime.session_artifacts("t").await.unwrap().len(), 1);
@@ -151,7 +153,7 @@ async fn a_session_has_so_many_names() {
     assert_eq!(ask(&runtime, "999", "s".into()).await.unwrap(), "999");
     let refused = ask(&runtime, "1000", "s".into()).await.unwrap();
     assert!(refused.contains("artifacts of 1000 names"), "{refused}");
-    // A name that is there can have further versions.
+    // An existing name can get more versions.
     assert_eq!(ask(&runtime, "two", "s".into()).await.unwrap(), "one|onetwo");
     assert!(ask(&runtime, "1200", "t".into()).await.unwrap().contains("artifacts of 1000 names"));
 }

@@ -1,5 +1,5 @@
-//! The state of a session: what a run left there the next one of its history finds, exactly when the run is in the history.
-//! Process ends at every write, branches, failed runs and the limit of size.
+//! Tests the state of sessions: a run finds the state that the runs of its history saved. Also
+//! tests a crash at each write, branches, failed runs and the size limit.
 
 use agentflow::agent::{AgentSettings, RunRequest};
 use agentflow::message::Role;
@@ -28,7 +28,7 @@ async fn hear_in_session(cx: &Context, what: String) -> Result<String> {
     Ok(heard.join("|"))
 }
 
-/// What is below the call sees the session's state, too, and saves there.
+/// Nested workflows read and save the session's state too.
 #[workflow(name = "heard-in-inner")]
 async fn heard_in_inner(cx: &Context) -> Result<u32> {
     let count = count_heard(cx).await?;
@@ -52,8 +52,8 @@ async fn fill_session(cx: &Context, bytes: usize, key: String) -> Result<String>
     Ok("filled".to_owned())
 }
 
-/// Keeps each question, then answers with all that was kept. A question with a `!` ends in an error of the model; one with
-/// bytes and a key fills that.
+/// Returns an agent that saves each question and answers with all of them. A question that ends in
+/// `!` makes the model fail. A question such as `5 bytes of key` fills that key.
 fn keeper() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -110,22 +110,22 @@ async fn branches_and_failures(store: impl Store) {
     let runtime = test_runtime().store(store).agent(&keeper()).build();
     ask(&runtime, "one", "s".into()).await.unwrap();
     ask(&runtime, "two", "s".into()).await.unwrap();
-    // What a failed run saved is in its journal, and not in the session.
+    // The state of a failed run is in its journal but not in the session.
     ask(&runtime, "lost!", "s".into()).await.unwrap_err();
     let failed = runtime.run_state(&RunId::new("lost!")).await.unwrap();
     assert_eq!(failed.get(&HEARD).unwrap().unwrap(), ["one", "two", "lost!"]);
     assert_eq!(heard(&runtime).await, ["one", "two"]);
     assert_eq!(ask(&runtime, "three", "s".into()).await.unwrap(), "one|two|three");
-    // A branch sees its own.
+    // A branch has its own state.
     let branch = Session::from("s").after(RunId::new("one"));
     assert_eq!(ask(&runtime, "other", branch).await.unwrap(), "one|other");
     assert_eq!(heard(&runtime).await, ["one", "other"]);
     let back = Session::from("s").after(RunId::new("three"));
     assert_eq!(ask(&runtime, "four", back).await.unwrap(), "one|two|three|four");
-    // The state does not depend on how much of the history the model is given.
+    // The window of the model does not affect the state.
     let forgets = Session::from("s").window(agentflow::session::SessionWindow::default().runs(0));
     assert_eq!(ask(&runtime, "five", forgets).await.unwrap(), "one|two|three|four|five");
-    // Another session has another state, and a deleted one has none.
+    // Another session has its own state, and a deleted session has none.
     assert_eq!(ask(&runtime, "elsewhere", "t".into()).await.unwrap(), "elsewhere");
     runtime.delete_session("s").await.unwrap();
     assert_eq!(ask(&runtime, "one", "s".into()).await.unwrap(), "one");
@@ -149,7 +149,7 @@ async fn what_each_run_of_a_session_begins_with_is_bounded() {
     let refused = ask(&runtime, "600001 bytes of b", "s".into()).await.unwrap();
     assert!(refused.contains("the session would have 1200"), "{refused}");
     assert_eq!(runtime.session_state("s").await.unwrap().len(), 1);
-    // A value in the place of another one does not count twice, and a run of no session is not concerned.
+    // A replaced value does not count twice. Temporary keys do not count.
     assert_eq!(ask(&runtime, "600002 bytes of a", "s".into()).await.unwrap(), "filled");
     assert_eq!(ask(&runtime, "600003 bytes of temp:b", "s".into()).await.unwrap(), "filled");
 }
@@ -157,7 +157,7 @@ async fn what_each_run_of_a_session_begins_with_is_bounded() {
 static SUM: StateKey<Vec<u32>> = StateKey::session("sum");
 static SAID: StateKey<String> = StateKey::session("said");
 
-/// Adds a number to the last answer, which the state of the session has.
+/// Returns an agent that extends the last answer, which it reads from the session's state.
 fn adder() -> Agent<Vec<u32>> {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -206,14 +206,14 @@ fn speaks() -> ScriptedModel {
     ScriptedModel::from_fn(|_| Turn::text("said hi"))
 }
 
-/// What is seen of the answer in the step itself.
+/// Returns the answer as the same step sees it.
 async fn says_and_sees(cx: &Context, what: String) -> Result<String> {
     says(cx, what).await?;
     nothing_more(cx).await?;
     Ok(cx.state(&SAID).await?.unwrap_or_default())
 }
 
-/// Another record in the step, so that a process can end between the answer and the end of the step.
+/// Adds a record to the step, so that a process can end between the answer and the end of the step.
 #[workflow(name = "nothing-more")]
 async fn nothing_more(cx: &Context) -> Result<String> {
     let seen = sees_said(cx, "inner".to_owned()).await?;

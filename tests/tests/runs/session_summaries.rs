@@ -1,5 +1,5 @@
-//! Summaries of sessions: what a window has no room for is summed up once in many runs, also across a crash, and a run
-//! whose summary fails does without.
+//! Tests summaries of sessions: turns outside of the window are summarized once for many runs, also
+//! across a crash. A run whose summary fails continues without one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use agentflow_testing::{Call, Mocks, ScriptedModel, Turn, check_events, test_run
 
 use super::sessions_crash::{asks_the_rest, ends_at_every_write};
 
-/// Says the user's texts that it was given; asked to sum up, the questions of the conversation in brackets.
+/// Returns a model that repeats the user's texts. A request for a summary gets the questions of the
+/// conversation.
 fn listener() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let messages = request.messages.messages();
@@ -31,7 +32,7 @@ fn listener() -> ScriptedModel {
     .capturing()
 }
 
-/// What the model is given of the summary before the rest of a text.
+/// The text that precedes a summary in the model's input.
 const BEFORE: &str = "Summary of our conversation before this: ";
 
 fn window(runs: u32) -> Session {
@@ -51,7 +52,7 @@ async fn ask(agent: &Agent, text: &str, session: Session) -> String {
     agent.run(request).await.unwrap().into_output()
 }
 
-/// What the runs of a journal recorded of summaries.
+/// Returns the summaries that a run recorded.
 async fn summaries(runtime: &Runtime, run: &str) -> Vec<(String, Option<String>)> {
     let journal = runtime.journal(&RunId::new(run)).await.unwrap();
     check_events(&journal).unwrap();
@@ -70,7 +71,7 @@ async fn what_a_window_has_no_room_for_is_summed_up_once_in_many_runs() {
         ask(&clerk, text, window(4)).await;
     }
     assert_eq!(model.requests().len(), 4);
-    // The newest two stay as they are.
+    // The two newest runs are not summarized.
     assert_eq!(ask(&clerk, "5", window(4)).await, "1|2|3|4|5");
     assert_eq!(ask(&clerk, "6", window(4)).await, format!("{BEFORE}(1 2 3|4|5|6"));
     assert_eq!(summaries(&runtime, "6").await, [("3".to_owned(), Some("(1 2 3".to_owned()))]);
@@ -79,15 +80,16 @@ async fn what_a_window_has_no_room_for_is_summed_up_once_in_many_runs() {
     assert_eq!(model.requests().len(), 9);
     assert_eq!(ask(&clerk, "9", window(4)).await, format!("{BEFORE}(1 2 3 4 5 6|7|8|9"));
     assert_eq!(model.requests().len(), 11);
-    // The history itself is as it was.
+    // The history is unchanged.
     let history = runtime.session_history("s", 20).await.unwrap();
     assert_eq!(history.len(), 9);
     assert!(history.iter().all(|run| run.messages.len() == 2));
-    // A branch behind a run has the summary of that run and no later one; one before all summaries has none.
+    // A branch uses the summary of the run that it continues, and no later one. A branch before the
+    // first summary has none.
     let behind = |run: &str| window(4).after(RunId::new(run));
     assert_eq!(ask(&clerk, "other", behind("7")).await, format!("{BEFORE}(1 2 3|4|5|6|7|other"));
     assert_eq!(ask(&clerk, "first", behind("2")).await, "1|2|first");
-    // Who wants no summary has the window alone.
+    // Without summaries the model gets only the window.
     let plain = Session::from("s").window(SessionWindow::default().runs(2)).after(RunId::new("9"));
     assert_eq!(ask(&clerk, "plain", plain).await, "8|9|plain");
 }
@@ -104,11 +106,11 @@ async fn tokens_and_tool_results_are_summed_up_too() {
     for name in ["a", "b", "c"] {
         agent_ask(&clerk, &long(name), session(2_000)).await;
     }
-    // A smaller window now: two questions with their answers do not fit.
+    // In the smaller window, two questions with their answers do not fit.
     let answer = agent_ask(&clerk, "d", session(700)).await;
     assert!(answer.starts_with(BEFORE) && answer.contains("left out]"), "{answer}");
     assert!(answer.len() < 2_800, "{} bytes", answer.len());
-    // Of a summary of 40 tokens there are 160 bytes, whatever the model wrote.
+    // A limit of 40 tokens allows 160 bytes, even if the model returns more.
     let requests = model.requests();
     let summed_up = &requests[requests.len() - 2];
     assert!(summed_up.messages.messages()[0].text().contains("at most 30 words"), "{summed_up:?}");
@@ -171,7 +173,7 @@ async fn a_summary_counts_as_a_call_of_the_run() {
     let one_call = RunRequest::new("3").session(window(1)).max_llm_calls(1);
     let error = clerk.run(one_call).await.unwrap_err();
     assert!(matches!(error, Error::LlmCallLimit { .. }), "{error}");
-    // A run that failed has added nothing, and neither has its summary.
+    // A failed run adds no message and no summary to the session.
     assert_eq!(ask(&clerk, "4", window(1)).await, format!("{BEFORE}(1|2|4"));
 }
 

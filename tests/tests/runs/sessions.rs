@@ -1,4 +1,5 @@
-//! Sessions: what a run is given of the runs before it, in which order runs begin, branches, lists, exports, deletion.
+//! Tests sessions: the history that a run gets, the order of runs, branches, lists, exports and
+//! deletion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ fn sess_read(lines: usize) -> String {
     "a line of the page\n".repeat(lines)
 }
 
-/// Answers with the user's texts that it was given, after a call of a tool when it is asked to look.
+/// Returns a model that answers with the user's texts. If the question starts with `look`, it calls
+/// a tool first.
 fn listener() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -80,7 +82,7 @@ async fn remembers(store: impl Store + Clone) {
     assert_eq!(answer(&clerk, "a", "s").await, "a");
     assert_eq!(answer(&clerk, "look b", "s").await, "a|look b");
     assert_eq!(answer(&clerk, "x", "other").await, "x");
-    // Another process, another agent with other instructions.
+    // Another process, with an agent that has other instructions.
     let elsewhere = test_runtime().store(store.clone()).run_ids(sequential_ids("far")).build();
     let other = Agent::new(model.clone()).instruct("Be short.").tools(tools![sess_look]).runtime(&elsewhere);
     assert_eq!(answer(&other, "c", "s").await, "a|look b|c");
@@ -88,7 +90,7 @@ async fn remembers(store: impl Store + Clone) {
     let texts: Vec<String> = asked.messages.messages().iter().map(|message| message.text().into_owned()).collect();
     assert_eq!(texts, ["Be short.", "a", "a", "look b", "", "", "a|look b", "c"]);
     assert!(asked.messages.open_calls().is_empty());
-    // A run's own journal holds what is new alone.
+    // The journal of a run contains only its new messages.
     let session = elsewhere.session("s").await.unwrap();
     assert_eq!((session.runs, &*session.agent, session.unfinished), (3, "agent", None));
     let journal = elsewhere.journal(&session.head.unwrap()).await.unwrap();
@@ -157,7 +159,7 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     let refused = clerk.run(ask("b", "s")).await.unwrap_err();
     assert_eq!(kind_of(&refused), StoreErrorKind::SessionBusy);
     assert!(refused.to_string().starts_with("the run `first` of the session `s` has not ended;"), "{refused}");
-    // Those that wait begin in their order, also in another process.
+    // Waiting runs start in order, also from another process.
     let waiting: Vec<_> =
         ["b", "c", "d"].map(|text| clerk.start(ask(text, Session::from("s").waiting())).unwrap()).into();
     let elsewhere = on(&store.as_another_process());
@@ -178,7 +180,7 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     assert!(runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never"));
 }
 
-/// A run whose future was dropped is not waited for: nobody would end it.
+/// Drops the future of a run. Other runs must not wait for it, since it will not end.
 #[tokio::test]
 async fn a_run_that_nobody_executes_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +202,7 @@ async fn left(store: impl Store + Clone) {
     let clerk = agent(&model, &runtime);
     tokio::select! {
         _ = clerk.run(ask("a", "s").run_id(RunId::new("left"))) => panic!("it does not stall"),
-        () = asked.notified() => {} // The client goes away, and the future is dropped.
+        () = asked.notified() => {} // Drops the future, like a client that disconnects.
     }
     for session in [Session::from("s"), Session::from("s").waiting()] {
         let refused = clerk.run(ask("b", session)).await.unwrap_err();
@@ -209,20 +211,21 @@ async fn left(store: impl Store + Clone) {
                     its future was dropped; resume it with `Runtime::resume`, or cancel it with `Runtime::cancel`";
         assert_eq!(refused.to_string(), told);
     }
-    // While it is resumed it is waited for.
+    // Once the run is resumed, other runs wait for it.
     let resumed = clerk.resume(&RunId::new("left")).await.unwrap();
     assert_eq!(answer(&clerk, "b", Session::from("s").waiting()).await, "answer 2");
     assert_eq!(resumed.result().await.unwrap().output(), "answer 1");
     assert_eq!(runtime.session_history("s", 10).await.unwrap().len(), 2);
 }
 
-/// Servers that count anew with each answer: two calls of one id are refused by others, to which the session may move.
+/// Some providers repeat call ids in each answer. Other providers reject a conversation with
+/// duplicate ids, so the ids of a session must be unique.
 #[tokio::test]
 async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
     let runtime = on(&MemoryStore::new());
     let repeats = ScriptedModel::from_fn(|request| {
         let asked = |role| request.messages.messages().iter().filter(move |message| message.role() == role).count();
-        // Two turns with a call, then the answer, in each run.
+        // Each run has two turns with a call, then the answer.
         match asked(Role::Tool) < 2 * asked(Role::User) {
             true => Turn::call("sess_look", json!({"what": asked(Role::Tool)})).id("call_0"),
             false => Turn::text("done"),
@@ -242,8 +245,8 @@ async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
     assert_eq!((calls().count(), unique.len()), (6, 6), "{:?}", calls().collect::<Vec<_>>());
 }
 
-/// A store that is slow to say what it knows of a session: the first time that it saw an unfinished run, that run is over
-/// when it answers.
+/// A store that delays its view of a session. When it first reports an unfinished run, that run has
+/// already ended.
 #[derive(Clone, Debug)]
 struct SlowLook(MemoryStore, Arc<AtomicUsize>);
 
@@ -336,7 +339,7 @@ async fn an_earlier_question_is_changed_without_losing_the_first() {
     }
     let after = |run: &str| Session::from("s").after(RunId::new(run));
     assert_eq!(answer(&clerk, "b2", after("a")).await, "a|b2");
-    // The branch that was used last continues, and the first can be continued as well.
+    // The last used branch continues, and the first one can be continued too.
     assert_eq!(answer(&clerk, "d2", "s").await, "a|b2|d2");
     assert_eq!(answer(&clerk, "d", after("c")).await, "a|b|c|d");
     assert_eq!(answer(&clerk, "e", "s").await, "a|b|c|d|e");
@@ -376,13 +379,13 @@ async fn the_window_bounds_what_a_model_is_given() {
     let result = last(&model).messages()[3].results().next().unwrap().text().into_owned();
     assert!(result.len() < 4_100 && result.ends_with("more bytes left out]"), "{}", result.len());
     assert!(last(&model).open_calls().is_empty());
-    // What does not fit as a whole is there as its question and its answer.
+    // A run that does not fit into the window is reduced to its question and its answer.
     let short = answer(&clerk, "y", with(SessionWindow::default().runs(4).tokens(1_500))).await;
     assert_eq!(short, (1 + 2 + 4 + 2 + 2 + 1).to_string(), "{:?}", last(&model));
     assert_eq!(answer(&clerk, "z", with(SessionWindow::default().runs(0))).await, "2");
 }
 
-/// Adds a word to what is asked.
+/// Middleware that adds a word to the question.
 struct Politely;
 
 #[async_trait]
@@ -436,7 +439,7 @@ async fn sessions_are_listed_exported_and_deleted() {
     let json = serde_json::to_string(&export).unwrap();
     assert!(json.contains("look a is found") && !json.contains("Be kind."), "{json}");
     assert_eq!(serde_json::from_str::<SessionExport>(&json).unwrap(), export);
-    // A run of a session goes with its session.
+    // A run in a session is only deleted with the session.
     let head = runtime.session("s").await.unwrap().head.unwrap();
     let error = runtime.delete(&head).await.unwrap_err();
     assert_eq!(kind_of(&error), StoreErrorKind::InSession);
@@ -468,7 +471,7 @@ fn sess_where(cx: &Context) -> String {
     format!("in {}", cx.session().unwrap_or("no session"))
 }
 
-/// Counts what is asked of a store: the reads, and the bytes that are written.
+/// A store that counts reads and the bytes that are read and written.
 #[derive(Clone, Debug, Default)]
 struct Counting {
     inner: MemoryStore,
@@ -478,7 +481,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// Reads, bytes that were read, bytes that were written, since it was asked last.
+    /// Returns the reads, the bytes read and the bytes written since the last call.
     fn take(&self) -> [usize; 3] {
         [&self.reads, &self.read, &self.written].map(|count| count.swap(0, Ordering::SeqCst))
     }
@@ -541,7 +544,7 @@ async fn the_cost_of_a_run_does_not_grow_with_its_session() {
     assert_eq!(last[0], 8);
 }
 
-/// Creates runs slowly: they are there before anybody learns it.
+/// A store that creates runs slowly: they exist before the caller learns it.
 #[derive(Clone, Debug)]
 struct SlowToBegin(MemoryStore);
 
@@ -594,9 +597,9 @@ async fn a_request_that_repeats_what_its_session_has_is_refused() {
             );
             assert!(error.ends_with(&what), "{error}");
         }
-        // Nothing of it has begun, and nobody is in the way of the next one.
+        // The refused run did not start, and it does not block the next one.
         assert_eq!(store.session("s").await.unwrap().unwrap().runs, at - 1);
-        // Another session, or none, takes it: it continues there.
+        // Another session, or none, accepts the conversation.
         agent.run(RunRequest::new(more.clone()).session(format!("other-{at}"))).await.unwrap();
         agent.run(more).await.unwrap();
         last = agent.run(RunRequest::new(question).session("s")).await.unwrap();

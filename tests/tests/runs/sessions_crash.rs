@@ -1,6 +1,6 @@
-//! Sessions over crashes: a chat of three runs, whose process ends at every write of the store in turn, once and twice.
-//! Whatever is lost, each question is in the session's history once and in its order, and each answer was given with all
-//! questions before it.
+//! Crash tests of sessions: a chat of three runs, whose process ends at each write to the store,
+//! once and twice. Each question must be in the session's history once and in order, and each
+//! answer must have been given with all previous questions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,13 +20,14 @@ fn sess_note(what: String) -> String {
     format!("noted {what}")
 }
 
-/// A store whose process ends at a write: before it is done, or after it is and before anybody learns it.
+/// A store whose process ends at a write: before the write is done, or before its caller learns
+/// that it is done.
 #[derive(Clone, Debug)]
 pub(super) struct Ending<S> {
     inner: S,
-    /// How many writes are done before the end.
+    /// Number of writes before the end.
     left: Arc<AtomicU32>,
-    /// Whether the write at which it ends is done.
+    /// `true` if the last write is done.
     done: bool,
 }
 
@@ -60,7 +61,7 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
         &self.inner
     }
 
-    /// Each life is a process of its own.
+    /// Each instance belongs to a different process.
     fn identity(&self) -> Option<String> {
         None
     }
@@ -84,7 +85,7 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
 
 pub(super) const QUESTIONS: [&str; 3] = ["one", "two", "three"];
 
-/// Notes each question, then says all that it was asked.
+/// Returns an agent that notes each question and answers with all questions.
 fn clerk() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
@@ -97,7 +98,7 @@ fn clerk() -> Agent {
     Agent::new(model).name("sess_clerk").instruct("Note all.").tools(tools![sess_note])
 }
 
-/// A program that is started again: it resumes what an earlier process left, and asks what was not asked.
+/// Runs the program again: resumes the runs of an earlier process and asks the remaining questions.
 pub(super) async fn asks_the_rest<O: 'static>(
     agent: &Agent<O>,
     questions: &[&'static str],
@@ -141,13 +142,13 @@ async fn check(store: impl Store, what: &str) {
     }
 }
 
-/// Whether the process lived to the end of the chat.
+/// Returns `true` if the process reached the end of the chat.
 async fn live(store: impl Store + Clone, writes: u32, done: bool) -> bool {
     let ending = Ending::at(store, writes, done);
     chat(ending.clone()).await.is_ok() && !ending.has_ended()
 }
 
-/// Lets a program live on a store to each of its writes, then anew to its end, and checks what it left.
+/// Ends the program at each of its writes, runs it again to its end, and checks the store.
 pub(super) async fn ends_at_every_write<C: Future>(
     chat: impl AsyncFn(Ending<MemoryStore>) -> Result<(), Error>,
     check: impl Fn(MemoryStore, String) -> C,
@@ -155,7 +156,7 @@ pub(super) async fn ends_at_every_write<C: Future>(
     ends_at_each_of(16, chat, check).await;
 }
 
-/// The same of a program that writes so often at least.
+/// The same for a program with at least this number of writes.
 pub(super) async fn ends_at_each_of<C: Future>(
     least: u32,
     chat: impl AsyncFn(Ending<MemoryStore>) -> Result<(), Error>,
@@ -213,7 +214,8 @@ async fn the_crash_kit_has_sessions_too() {
     assert!(report.writes() >= 4, "{report}");
 }
 
-/// The record of a run has its place, wherever it comes from.
+/// Compares the session in a stored record with the session in a record that is read from the
+/// journal.
 #[tokio::test]
 async fn a_record_has_its_place() {
     let folder = tempfile::tempdir().unwrap();

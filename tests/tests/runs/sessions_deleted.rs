@@ -1,4 +1,4 @@
-//! A session that somebody deletes while another run is about to begin in it.
+//! Tests the deletion of a session while another run is about to start in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use agentflow::store::{MemoryStore, Store, StoreError, StoreErrorKind, StoreLaye
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
-/// A store whose session `s` another process deletes after somebody has looked at it, and before its newest run is read.
+/// A store whose session `s` is deleted by another process between two reads of a starting run.
 #[derive(Clone, Debug, Default)]
 struct Deleting {
     inner: MemoryStore,

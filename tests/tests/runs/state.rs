@@ -1,4 +1,4 @@
-//! State: what a step sees of what others saved, what records hold of it, and that a crash changes nothing about it.
+//! Tests the state of runs: the values that each step sees, the recorded changes, and crashes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ static LOG: StateKey<String> = StateKey::session("log");
 static COUNT: StateKey<u32> = StateKey::session("count");
 static SCRATCH: StateKey<u32> = StateKey::temp("scratch");
 
-/// Adds a word to what the state has, and gives all of it.
+/// Appends a word to the state and returns the new value.
 async fn add(cx: &Context, word: &str) -> Result<String> {
     let before = cx.state(&LOG).await?.unwrap_or_default();
     let now = format!("{before}{word}");
@@ -34,7 +34,7 @@ pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// A step that takes so long and adds its own name.
+/// Adds a step that takes `millis` milliseconds and appends its name.
 fn adds(b: &mut Builder, node: &'static str, millis: u64, reads: Handle<String>) -> Handle<String> {
     b.node(node, (reads,), move |cx, (_,)| async move {
         pause(millis).await;
@@ -42,7 +42,7 @@ fn adds(b: &mut Builder, node: &'static str, millis: u64, reads: Handle<String>)
     })
 }
 
-/// A step that gives what it sees.
+/// Adds a step that returns the state that it sees.
 fn sees(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<String> {
     b.node(node, (reads,), |cx, (_,)| async move { Ok::<_, Error>(cx.state(&LOG).await?.unwrap_or_default()) })
 }
@@ -54,7 +54,8 @@ pub(crate) fn flow(
     Workflow::build(name, ["go"], |b, (go,)| nodes(b, go)).unwrap()
 }
 
-/// Runs it here, crashes it at every write, and runs its steps elsewhere: each time the same.
+/// Runs the workflow here, with a crash at each write, and with its steps on a worker. The output
+/// must be the same.
 pub(crate) async fn everywhere(flow: &Workflow<(String,), String>, expected: &str) {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     assert_eq!(flow.run(&runtime, String::new()).await.unwrap(), expected);
@@ -68,7 +69,7 @@ pub(crate) async fn everywhere(flow: &Workflow<(String,), String>, expected: &st
     CrashTest::new(flow, String::new).runtime(elsewhere).run().await;
 }
 
-/// `a`, then `b` and `c` side by side, then `d`.
+/// Returns a workflow with `a`, then `b` and `c` concurrently, then `d`.
 fn diamond(b_takes: u64, c_takes: u64) -> Workflow<(String,), String> {
     flow("state_diamond", |b, go| {
         let a = adds(b, "a", 1, go);
@@ -105,7 +106,7 @@ async fn what_an_attempt_wrote_that_failed_does_not_count() {
             cx.set(&COUNT, &cx.attempt())?;
             add(&cx, "r").await?;
             match cx.state(&SCRATCH).await? {
-                // A crash costs an attempt without a failure, so it fails in the first that is recorded as failed.
+                // A crash uses up an attempt without a recorded failure, so only attempt 1 fails.
                 _ if cx.attempt() == 1 => Err(Error::Lost { reason: "it failed".to_owned() }),
                 _ => Ok("ok".to_owned()),
             }
@@ -126,7 +127,7 @@ async fn what_an_attempt_wrote_that_failed_does_not_count() {
     CrashTest::new(&flow, String::new).run().await;
 }
 
-/// What the records hold of state, by path.
+/// Returns the recorded state changes by path.
 pub(crate) fn saved_in(events: &[Event]) -> Vec<String> {
     let saved = |event: &Event| match &event.kind {
         EventKind::NodeCompleted { saved: Some(saved), .. } | EventKind::ToolCompleted { saved: Some(saved), .. } => {
@@ -142,7 +143,8 @@ async fn items_rounds_and_branches() {
     let flow = flow("state_forms", |b, go| {
         let first = adds(b, "a", 1, go);
         let items = b.value("items", (first,), |(_,): (String,)| Ok::<_, String>(vec![3_u32, 2, 1]));
-        // Side by side, and the first takes longest: none sees another, and the last counts.
+        // Items run concurrently and do not see each other's changes. The first takes longest, but
+        // the last item in the list wins.
         let map = b.map("map", items, (), |cx, n: u32, ()| async move {
             pause(u64::from(n) * 10).await;
             add(&cx, &n.to_string()).await
@@ -151,9 +153,9 @@ async fn items_rounds_and_branches() {
             assert_eq!(map, ["a3", "a2", "a1"]);
             add(&cx, ".").await
         });
-        // One after another.
+        // Rounds run one after another.
         let grown = b.repeat("grown", after, (), 3, |_| false, |cx, _: String, ()| async move { add(&cx, "x").await });
-        // A branch that lost, or failed, has written nothing.
+        // Branches that lost or failed change no state.
         let quick = |cx: Context, _| async move { add(&cx, "q").await };
         let slow = |cx: Context, _| async move {
             add(&cx, "s").await?;
@@ -208,7 +210,8 @@ async fn state_add_and_fail(cx: &Context, word: String) -> Result<String> {
     Err(Error::Lost { reason: "it failed".to_owned() })
 }
 
-/// Two turns with calls side by side, and then what the tools said.
+/// Returns an agent with a turn of concurrent calls, a turn with one call, and an answer with all
+/// results.
 fn clerk() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let said: Vec<String> = request
@@ -318,7 +321,7 @@ async fn what_is_temporary_is_in_no_record() {
     assert_eq!(run.result().await.unwrap(), "Some(7)");
     assert_eq!(saved_in(&run.recorded()), [""; 0]);
     assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
-    // It is gone after a crash: everything else is as before.
+    // The temporary key is lost in a crash. All other outcomes are unchanged.
     let events = run.recorded();
     let at = events.iter().position(|event| event.path.to_string() == "end").unwrap();
     let store = MemoryStore::new();
@@ -348,7 +351,7 @@ async fn state_says(cx: &Context, word: String, millis: u64) -> Result<String> {
     Ok(word)
 }
 
-/// The same in a workflow of its own, where two steps say it.
+/// Sets the word in two steps of a nested workflow.
 #[workflow]
 async fn state_says_twice(cx: &Context, word: String, millis: u64) -> Result<String> {
     let first = state_says(cx, format!("{word}?"), millis).await?;
@@ -356,8 +359,8 @@ async fn state_says_twice(cx: &Context, word: String, millis: u64) -> Result<Str
     Ok(format!("{first}{second}"))
 }
 
-/// Of calls that one step makes at the same time the one that was begun last counts, however long each takes; also when
-/// the step runs again and some of them are over.
+/// Makes concurrent calls in one step. The call that started last wins, regardless of the calls'
+/// durations, also if the step runs again after some calls have completed.
 #[tokio::test(start_paused = true)]
 async fn calls_side_by_side_within_a_step_count_in_the_order_in_which_they_began() {
     for (name, millis) in
@@ -383,7 +386,8 @@ async fn calls_side_by_side_within_a_step_count_in_the_order_in_which_they_began
     }
 }
 
-/// What a step's calls save is a part of the step's record, so the limit is that of all of it.
+/// Checks that the limit of a step applies to all changes of its calls together, since they are one
+/// record.
 #[tokio::test]
 async fn what_is_saved_within_a_step_counts_for_its_limit() {
     static PARTS: [StateKey<String>; 3] =
@@ -427,9 +431,9 @@ async fn what_is_saved_within_a_step_counts_for_its_limit() {
         assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
         assert!(error.to_string().contains("more than the 1048576 that one step may save"), "{error}");
     }
-    // Each of these is a step with a record of its own.
+    // Each of these is a step with its own record.
     state_of_steps(&runtime.context()).await.unwrap();
-    // The model learns it.
+    // The model gets the error.
     let model = ScriptedModel::new([
         Turn::call("state_saves_all", json!({})),
         Turn::text("It was too much.").expect_text("more than the 1048576 that one step may save"),
@@ -445,8 +449,8 @@ async fn what_is_saved_within_a_step_counts_for_its_limit() {
 #[schemars(crate = "agentflow::schemars")]
 struct Empty {}
 
-/// Two versions of one workflow, in which the steps that set the key stand in another order: what
-/// [`Runtime::run_state`] gives is what a step after them reads.
+/// Swaps the steps that set a key between two versions of a workflow. [`Runtime::run_state`] must
+/// return the value that later steps read.
 #[tokio::test]
 async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
     fn version(swapped: bool, with_third: bool) -> Workflow<(String,), String> {
@@ -553,7 +557,7 @@ async fn one_more(cx: &Context, key: &StateKey<u32>) -> Result<u32> {
     Ok(now)
 }
 
-/// Counts the visits of a user and of all.
+/// Returns a workflow that counts the visits of a user and of all users.
 fn visit() -> Workflow<(String,), String> {
     flow("state_visit", |b, go| {
         let own = b.node("own", (go,), |cx, (_,)| async move { one_more(&cx, &VISITS).await });
@@ -593,7 +597,7 @@ async fn outlives_the_run(store: impl Store) {
 async fn a_crash_changes_it_once() {
     let flow = flow("state_total", |b, go| {
         let first = b.node("first", (go,), |cx, (_,)| async move { one_more(&cx, &TOTAL).await });
-        // It fails once: what that attempt wrote is nowhere.
+        // The first attempt fails, and its changes are discarded.
         let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(1));
         let second = b.node(Node::new("second").policy(policy), (first,), |cx, (first,)| async move {
             let second = one_more(&cx, &TOTAL).await?;
@@ -602,7 +606,7 @@ async fn a_crash_changes_it_once() {
                 _ => Ok((first, second)),
             }
         });
-        // Another run looks at what is in the store meanwhile.
+        // Reads the stored value like another run.
         b.node("seen", (second,), |cx, (both,)| async move {
             let kept = cx.runtime().app_state().await?.get(&TOTAL).ok().flatten();
             Ok::<_, Error>(format!("{both:?} {kept:?}"))
@@ -629,7 +633,8 @@ async fn a_run_sees_what_it_read_first() {
     let events = run.recorded();
     let reads = |events: &[Event]| events.iter().filter(|event| event.name() == "state.read").count();
     assert_eq!(reads(&events), 1);
-    // Resumed from every prefix after the value was set anew: what it had read, it sees.
+    // Resumes from every prefix after the value was changed. Values that were already read stay the
+    // same.
     let read_at = events.iter().position(|event| event.name() == "state.read").unwrap();
     for cut in 1..events.len() {
         let store = MemoryStore::new();
@@ -663,7 +668,7 @@ async fn where_nothing_outlives_a_run_it_is_said() {
     assert!(far.contains("the runtime's executor executes this step in another process"), "{far}");
 }
 
-/// A node of a random workflow: what it reads, how long it takes, and what it does to keys.
+/// A node of a random workflow: its inputs, its duration and its changes to keys.
 #[derive(Clone, Debug)]
 struct Plan {
     reads: Vec<prop::sample::Index>,
@@ -682,7 +687,7 @@ fn plans() -> impl Strategy<Value = Vec<Plan>> {
 
 type Seen = BTreeMap<String, Encoded>;
 
-/// All that a step sees, in the order of the keys.
+/// Returns all keys that a step sees, in order.
 async fn all_seen(cx: &Context) -> Result<String> {
     let mut seen = Vec::new();
     for key in 0..4_u8 {
@@ -692,6 +697,8 @@ async fn all_seen(cx: &Context) -> Result<String> {
     Ok(seen.join(" "))
 }
 
+/// Builds the random workflow. Its output contains the state that each node saw, and the final
+/// state.
 fn random(plans: &[Plan]) -> Workflow<(String,), Vec<String>> {
     Workflow::build("state_random", ["go"], |b, (go,)| {
         let mut handles = vec![go];
@@ -741,9 +748,9 @@ fn random(plans: &[Plan]) -> Workflow<(String,), Vec<String>> {
     .unwrap()
 }
 
-/// What each node sees, and what is there at the end: by the plan alone.
+/// Computes the state that each node sees, and the final state, from the plan alone.
 fn expected(plans: &[Plan]) -> (Vec<String>, Seen) {
-    // The nodes before each, with 0 for the input.
+    // All predecessors of each node. Index 0 is the input.
     let mut before: Vec<Vec<usize>> = vec![Vec::new()];
     let shown = |seen: &Seen| seen.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     let fold = |nodes: &[usize]| {
@@ -796,7 +803,8 @@ proptest! {
                 store.create(&id, events[..cut].to_vec()).await.unwrap();
                 let runtime = test_runtime().store(store).build();
                 let run = runtime.resume_as(&id, &flow).await.unwrap();
-                // A crash costs an attempt without a failure, and a step sees the same in each.
+                // A crash uses up an attempt without a failure, and each attempt sees the same
+                // state.
                 assert_eq!(run.result().await.unwrap(), seen, "cut after {cut}");
                 assert_eq!(values(runtime.run_state(&id).await.unwrap()), last, "cut after {cut}");
                 assert_eq!(check_events(&run.recorded()), Ok(()));

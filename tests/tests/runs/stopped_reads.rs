@@ -1,5 +1,5 @@
-//! What is said of a call that was stopped in the middle: that nobody knows whether it had its effect, where its tool has one. Who
-//! stops the run may not know the tool.
+//! Tests the message about a call that was interrupted: the effect is unknown if the tool has
+//! effects. The process that stops the run may not have the tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ fn waits(effects: Effects) -> FnTool {
         .policy(ToolPolicy::default().effects(effects))
 }
 
-/// A run whose agent calls the tool, which never answers.
+/// Starts a run whose agent calls a tool that never answers.
 fn begun(runtime: &Runtime, effects: Effects) -> RunHandle<RunResult<String>> {
     let model = ScriptedModel::from_fn(|_| Turn::call("stopped__waits", json!({})));
     let agent = Agent::new(model).name("stopped").tools(waits(effects)).runtime(runtime);
     agent.start(RunRequest::new("Wait.").run_id(RunId::new("run"))).unwrap()
 }
 
-/// The sentences about calls that were stopped.
+/// Returns the messages about interrupted calls.
 fn said(events: &[Event]) -> Vec<String> {
     let of = |event: &Event| match &event.kind {
         EventKind::ToolFailed { result, .. } => Some(result.output.clone()),

@@ -1,6 +1,6 @@
-//! What people build first, each as one program that uses many parts together: it is ended at every write of its store, and
-//! started again by somebody who looks at what is there and does the rest. An agent that asks, a chat that is edited, values
-//! and files that are kept, a team with a budget.
+//! Tests typical programs that combine many features: an agent that asks, an edited chat, stored
+//! values and files, and a team with a budget. Each program is ended at every write to its store.
+//! It is then started again, looks at the store and does the remaining work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runti
 
 use crate::sessions_crash::{Ending, ends_at_each_of};
 
-/// The longest that a life of a program may take, far more than any needs.
+/// Maximum duration of one process, far more than any of them needs.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// A service beside the program, which does what it is asked once for each key.
+/// An external service that executes each idempotency key once.
 #[derive(Clone, Default)]
 struct Bank(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -41,7 +41,7 @@ impl Bank {
     }
 }
 
-/// Resumes what an earlier life left, and waits for it.
+/// Resumes the runs of an earlier process and waits for them.
 async fn take_over(runtime: &Runtime) -> Result<()> {
     for handle in runtime.recover().await?.resumed {
         tokio::time::timeout(LONGEST, handle.result()).await.expect("it waits for something")?;
@@ -49,7 +49,7 @@ async fn take_over(runtime: &Runtime) -> Result<()> {
     Ok(())
 }
 
-/// Answers what is asked, until the program is at its end.
+/// Answers questions until the program has ended.
 async fn with_a_person<T>(
     runtime: &Runtime,
     answer: impl AsyncFn(&OpenQuestion) -> Option<(Value, &'static str)>,
@@ -79,13 +79,13 @@ async fn with_a_person<T>(
     tokio::time::timeout(LONGEST, both).await.expect("it waits for something")
 }
 
-/// What was said to an agent's last question by its tools.
+/// Returns the tool results in the last message.
 fn results(request: &agentflow::model::ModelRequest) -> Vec<String> {
     let last = request.messages.last().expect("somebody asks");
     last.results().map(|result| result.text().trim_matches('"').to_owned()).collect()
 }
 
-// An agent that asks before it acts, within a workflow that asks before it begins and after it.
+// An agent that asks before it acts, in a workflow that asks before it starts and after the agent.
 
 /// Pay money back.
 #[tool(approve, idempotent)]
@@ -125,7 +125,7 @@ async fn story_complaint(cx: &Context, letter: String) -> Result<String> {
     Ok(sent)
 }
 
-/// Does all that the letter needs at once, and says what came of it.
+/// Returns a model that makes all calls for the letter at once and answers with their results.
 fn clerk() -> ScriptedModel {
     ScriptedModel::from_fn(|request| match &*results(request) {
         [] => Turn::calls([
@@ -143,7 +143,7 @@ async fn complaint(store: Ending<MemoryStore>, bank: Bank, clock: TestClock) -> 
     let answers = async |question: &OpenQuestion| match &*question.path {
         "start" => Some((json!({"decision": "granted"}), "boss")),
         "answer/tool#1.story_refund" => {
-            // The call that needs nobody's word is made meanwhile.
+            // The call that needs no approval is made in the meantime.
             let journal = runtime.journal(&id).await.unwrap();
             let looked = |event: &agentflow::Event| {
                 matches!(&event.kind, EventKind::ToolCompleted { .. })
@@ -169,7 +169,7 @@ async fn complaint(store: Ending<MemoryStore>, bank: Bank, clock: TestClock) -> 
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_asks_before_it_acts() {
-    // Questions and their time-outs outlive a life of the program, so all lives have one clock.
+    // Questions and their timeouts outlive a process, so all processes share one clock.
     let (bank, clock) = (Mutex::new(Bank::default()), TestClock::new());
     let program = async |store| {
         let bank = bank.lock().unwrap().clone();
@@ -204,9 +204,9 @@ async fn an_agent_asks_before_it_acts() {
     ends_at_each_of(12, program, check).await;
 }
 
-// A chat whose second question is asked in another way, and whose beginning is summed up.
+// A chat whose second question is edited, and whose beginning is summarized.
 
-/// Says all that it was asked, or sums it up.
+/// Returns a model that repeats all questions, or summarizes them.
 fn listener() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let messages = request.messages.messages();
@@ -222,7 +222,7 @@ fn listener() -> ScriptedModel {
     })
 }
 
-/// Does what was not done yet: a request whose run is there was answered by what resumed it.
+/// Asks the question unless its run exists. An existing run was completed when it was resumed.
 async fn ask(agent: &Agent, text: &str, session: Session) -> Result<()> {
     let session = session.window(SessionWindow::default().runs(2)).summarized(Summary::default());
     let request = RunRequest::new(text).run_id(RunId::new(text)).session(session).caller("ada").tag("desk", "tea");
@@ -279,7 +279,7 @@ async fn a_chat_is_edited_and_summed_up() {
     ends_at_each_of(15, edited_chat, check).await;
 }
 
-// Values that stay: of the session, of the user, of the program; changed side by side, and by data.
+// Values of the session, the user and the application, changed concurrently and by transforms.
 
 static HEARD: StateKey<Vec<String>> = StateKey::session("story_heard");
 static LOUD: StateKey<String> = StateKey::session("story_loud");
@@ -364,7 +364,7 @@ async fn values_are_kept_once() {
     ends_at_each_of(10, kept, check).await;
 }
 
-// Files: what a tool saves in its versions, and what is too long for a conversation.
+// Files: versions that a tool saves, and outputs that are too long for a conversation.
 
 /// Add a line to the report.
 #[tool(idempotent)]
@@ -422,18 +422,19 @@ async fn files_are_kept_in_their_versions() {
     ends_at_each_of(8, reported, check).await;
 }
 
-// A team with a budget: whoever has the conversation asks two others, reads what they wrote to it, and repeats until it is good.
+// A team with a budget. The agent with the conversation calls two advisers, reads their messages,
+// and repeats until the answer is good.
 
 static NOTES: Mailbox<String> = Mailbox::new("story_notes", &["law", "market", "desk"]);
 
-/// What each call of a model costs.
+/// Tokens of each model call.
 const COSTS: u64 = 40;
 
 fn priced(turn: Turn) -> Turn {
     turn.usage(Usage::new(30, 10))
 }
 
-/// Writes the desk a note, then answers.
+/// Returns an agent that sends the desk a note and then answers.
 fn adviser(name: &'static str) -> Agent {
     let model = ScriptedModel::from_fn(move |request| {
         priced(match &*results(request) {
@@ -444,7 +445,8 @@ fn adviser(name: &'static str) -> Agent {
     Agent::new(model).name(name).instruct("Advise.").tools(NOTES.tools(name).unwrap())
 }
 
-/// A team whose first agent transfers to the desk, which asks both advisers and reads what they wrote.
+/// Returns a team whose first agent hands the conversation to the desk. The desk calls both
+/// advisers and reads their messages.
 fn advising() -> Agent {
     let first = ScriptedModel::from_fn(|_| priced(Turn::call("transfer_to_agent", json!({"agent": "desk"}))));
     let desk = ScriptedModel::from_fn(|request| {
@@ -477,16 +479,16 @@ async fn story_board(cx: &Context, draft: String) -> Result<String> {
     Ok(advised)
 }
 
-/// Two rounds: the transfer, three calls of the desk, two of each adviser.
+/// Two rounds, each with the handoff, three calls of the desk, and two of each adviser.
 const SPENT: u64 = 2 * 8 * COSTS;
 
 async fn advised(store: Ending<MemoryStore>) -> Result<()> {
-    // A call that counted twice would not fit.
+    // If a call counted twice, the budget would be exceeded.
     let budget = token_budget(SPENT).failing();
     let runtime = test_runtime().store(store).with(budget).build();
     take_over(&runtime).await?;
     let start = runtime.start(story_board::workflow(), "draft".to_owned()).run_id(RunId::new("board"));
-    // One that a crash cut off was made as well, of both advisers one each.
+    // A crash can interrupt one call of each adviser, and such calls count too.
     match start.max_llm_calls(18).await {
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => Ok(()),
         started => started?.result().await.map(drop),

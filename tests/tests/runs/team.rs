@@ -1,5 +1,4 @@
-//! Agents that transfer the conversation to each other: what goes along, what bounds them, what is refused, and what is
-//! left of it after a crash.
+//! Tests handoffs between agents: the history that goes along, limits, refusals, and crashes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -135,7 +134,7 @@ struct Verdict {
     refund: bool,
 }
 
-/// A model that gives typed answers in one way.
+/// A model with the given mode for typed answers.
 struct Answering(ScriptedModel, OutputMode);
 
 impl Model for Answering {
@@ -168,7 +167,7 @@ async fn the_answer_is_of_the_first_agents_type_however_a_model_gives_it() {
 }
 
 fn crashing(log: &EffectLog) -> Agent {
-    // A function of the request, since a script is used up by what a crash repeats.
+    // A function instead of a script, since a crash repeats calls and would use the script up.
     let first = ScriptedModel::from_fn(|_| {
         Turn::calls([("team_refund", json!({"order": 1})), ("transfer_to_agent", json!({"agent": "billing"}))])
     });
@@ -301,7 +300,7 @@ async fn grants_do_not_go_along() {
     let team = Team::new(first, &["billing"]).agent(refunds.tools(tools![team_refund]), &[]).build().unwrap();
     assert_eq!(team.run("Hello?").await.unwrap().output(), "I may not.");
 
-    // What the run was granted holds for all of its agents.
+    // Scopes of the run apply to all of its agents.
     let refunds = billing([Turn::call("team_refund", json!({"order": 1})), Turn::text("Done.")]);
     let first = triage([to("billing")]).resource(log.clone());
     let team = Team::new(first, &["billing"]).agent(refunds.tools(tools![team_refund]), &[]).build().unwrap();
@@ -358,7 +357,7 @@ async fn a_built_team_is_not_renamed_to_what_its_agents_do_not_know() {
         let error = team().name(name).run("Hello?").await.unwrap_err().to_string();
         assert!(error.contains("name that agent before `Team::new`"), "{error}");
     }
-    // Nobody transfers back.
+    // Renaming is allowed if no agent hands back to the first one.
     let one_way = Team::new(triage([to("billing")]), &["billing"]).agent(billing([Turn::text("Yes.")]), &[]).build();
     assert_eq!(one_way.unwrap().name("desk").run("Hello?").await.unwrap().output(), "Yes.");
 }

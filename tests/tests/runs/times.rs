@@ -1,4 +1,5 @@
-//! The times of a run's events: they never go back, and what follows from an event with nothing in between has its time.
+//! Tests the times of a run's events: they never go back, and consecutive events without work in
+//! between have the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use agentflow::{Agent, Context, Event, Runtime, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::json;
 
-/// A clock that is a millisecond further at each look.
+/// A clock that advances by a millisecond at each reading.
 #[derive(Debug, Default)]
 struct Ticking(AtomicU64);
 
@@ -22,7 +23,7 @@ impl Clock for Ticking {
     }
 }
 
-/// Looks at the clock five times.
+/// Returns a tool that reads the clock five times.
 fn slow(name: &str) -> FnTool {
     FnTool::new(name.to_owned(), "Takes its time.", |cx: Context, (): ()| async move {
         for _ in 0..5 {
@@ -62,7 +63,7 @@ async fn the_end_of_a_turn_and_the_next_call_of_the_model_have_one_time() {
     let [ended, over, asked] = &times[ended..ended + 3] else { unreachable!() };
     assert_eq!((&*over.0, &*asked.0), (" run.step", "model#3 model.started"));
     assert!(ended.1 < over.1 && over.1 == asked.1, "{times:#?}");
-    // The work of a tool is not one moment with what stands before it and after it.
+    // A tool call takes time, so its events differ in time.
     for event in &events {
         if let EventKind::ToolCompleted { duration_ms, .. } = &event.kind {
             assert!(*duration_ms >= 5, "{duration_ms}, {times:#?}");

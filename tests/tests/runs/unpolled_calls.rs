@@ -1,5 +1,6 @@
-//! A call that a step holds and no longer polls while its write is on the way to a slow store: whatever else the run has to
-//! record does not wait for it. Also a call that is dropped there, and an undoing that is given up there.
+//! Tests a call that a step no longer polls while a slow store processes its write. Other records
+//! of the run must not wait for it. Also tests a call that is dropped at that point, and a
+//! compensation that is given up there.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// Holds one write of what the tests look at, by its number, for a while.
+/// A store that delays one of the tests' writes, selected by its number.
 #[derive(Clone)]
 struct Slow {
     inner: Arc<dyn Store>,
@@ -28,9 +29,9 @@ struct Held(Arc<HeldState>);
 
 #[derive(Default)]
 struct HeldState {
-    /// How many writes still come before the one that is held.
+    /// Number of writes before the delayed one.
     before: AtomicUsize,
-    /// How long it is held.
+    /// Duration of the delay.
     lasts: Duration,
     is_held: AtomicBool,
     begins: Notify,
@@ -74,7 +75,7 @@ impl Held {
         self.0.is_held.load(Ordering::SeqCst)
     }
 
-    /// Waits until the write is on its way.
+    /// Waits until the delayed write has started.
     async fn begins(&self) {
         loop {
             let begins = self.0.begins.notified();
@@ -135,14 +136,14 @@ async fn second(cx: &Context, callee: &str) -> Result<String> {
     }
 }
 
-/// What becomes of the first call once its write is on the way.
+/// Handling of the first call after its write has started.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 enum Then {
-    /// It is polled again after the second call has ended.
+    /// Polls it again after the second call has ended.
     Kept,
-    /// It is dropped before the second call.
+    /// Drops it before the second call.
     Dropped,
-    /// It is kept until the step ends, and never polled again.
+    /// Keeps it until the step ends without polling it again.
     Forgotten,
 }
 
@@ -194,7 +195,7 @@ async fn in_time<T>(what: &str, waits: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap_or_else(|_| panic!("{what}: it waits for ever"))
 }
 
-/// Holds each write of the first call in turn.
+/// Delays each write of the first call in turn.
 async fn hold_each_write(lasts: Duration, store: impl AsyncFn() -> Arc<dyn Store>) {
     for callee in ["tool", "agent", "workflow"] {
         for then in [Then::Kept, Then::Dropped, Then::Forgotten] {
@@ -247,7 +248,7 @@ async fn the_same_with_a_file() {
     hold_each_write(Duration::from_millis(1), store).await;
 }
 
-/// Has a call on the way and waits for something else.
+/// Has a write in progress and waits for something unrelated.
 async fn dawdle(cx: &Context, callee: String) -> Result<u32> {
     let held = cx.inject::<Held>()?;
     let mut call = pin!(first(cx, &callee));
@@ -264,7 +265,7 @@ async fn unpolled_dawdle(cx: &Context, callee: String) -> Result<u32> {
     Ok(chosen)
 }
 
-/// Has a call on the way and waits for something else.
+/// Has a write in progress and waits for something unrelated.
 #[tool(idempotent)]
 async fn unpolled_dawdles(cx: &Context, callee: String) -> Result<u32> {
     dawdle(cx, callee).await
@@ -355,8 +356,8 @@ async fn an_undoing_that_is_given_up_at_any_write_holds_up_no_other() {
             () = tokio::time::sleep(Duration::from_secs(100)) => {}
         }
         let what = format!("write {writes}");
-        // It waits for the person, or is refused, since the run undoes what it had done already. The next one gives up what
-        // runs.
+        // The first cancellation waits for the person, or is refused because the run is already
+        // compensating. The next one gives up the current compensation.
         let _ = tokio::time::timeout(Duration::from_millis(1), runtime.cancel(&id, "enough")).await;
         let _ = tokio::time::timeout(Duration::from_millis(1), runtime.cancel(&id, "enough")).await;
         let gives_up = async {

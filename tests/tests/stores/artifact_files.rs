@@ -1,5 +1,6 @@
-//! Large artifacts are files beside the database: named by their hash alone, whole or a typed error, removed with the last
-//! run that has them, and neither missing nor left over after `kill -9` or with two processes at once.
+//! Large artifacts are files next to the database. A file is named by its hash, is complete or a
+//! typed error, and is removed with the last run that uses it. No file is missing or left over
+//! after `kill -9` or with two concurrent processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +19,7 @@ use serde_json::json;
 
 const FILE: &str = "AGENTFLOW_TEST_ARTIFACTS";
 
-/// Some bytes and their hash.
+/// Creates some bytes and their hash.
 async fn bytes_of(seed: u8, size: usize) -> (Arc<[u8]>, String) {
     let bytes: Vec<u8> = (0..size).map(|at| seed.wrapping_add((at % 251) as u8)).collect();
     let saved = Context::detached().save_artifact("hash", bytes.clone(), "a/b").await.unwrap();
@@ -44,7 +45,7 @@ fn file_of(store: &Path, hash: &str) -> PathBuf {
     folder_of(store).join(&hash[..2]).join(&hash[2..])
 }
 
-/// All files below the folder.
+/// Returns all files below the artifact folder.
 fn files(store: &Path) -> BTreeSet<PathBuf> {
     let names = |path: &Path| fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     let folders: Vec<PathBuf> = names(&folder_of(store));
@@ -77,7 +78,7 @@ async fn a_large_artifact_is_a_file_until_its_last_run_is_deleted() {
         assert_eq!((mode(&file), mode(file.parent().unwrap()), mode(&folder_of(&path))), (0o600, 0o700, 0o700));
     }
     assert_eq!(store.artifact(&RunId::new("c"), &of_large).await.unwrap(), None);
-    // An old writer leaves nothing, and gives nobody anything.
+    // A fenced writer leaves no file and grants no run access to one.
     let epoch = store.open(&a.0).await.unwrap();
     let (other, of_other) = bytes_of(9, 200_000).await;
     let late = store.put_artifact(&a.0, a.1, &of_other, other.clone()).await.unwrap_err();
@@ -103,7 +104,7 @@ async fn nothing_but_a_hash_becomes_a_path_and_nothing_is_too_small_for_a_file()
     let long = "/".repeat(64);
     let upper = "A".repeat(64);
     for name in ["../../x", "", "x", &long, &upper, "\0", "é"] {
-        // It is kept somewhere, and is never given as what it is not.
+        // Unusual names are stored, but the content is checked against the name when it is read.
         store.put_artifact(&run, epoch, name, vec![1, 2].into()).await.unwrap();
         assert_eq!(store.artifact(&run, name).await.unwrap_err().kind(), StoreErrorKind::Damaged, "{name:?}");
     }
@@ -115,7 +116,7 @@ async fn nothing_but_a_hash_becomes_a_path_and_nothing_is_too_small_for_a_file()
         assert_eq!(store.artifact(&run, &hash).await.unwrap(), Some(bytes));
     }
     assert_eq!(files(&path), BTreeSet::from([file_of(&path, &of_one)]));
-    // A file that is there with other bytes than its name says is replaced, not believed.
+    // A file whose bytes do not match its name is replaced.
     fs::write(file_of(&path, &of_one), "x").unwrap();
     assert_eq!(store.artifact(&run, &of_one).await.unwrap_err().kind(), StoreErrorKind::Damaged);
     store.put_artifact(&run, epoch, &of_one, vec![7].into()).await.unwrap();
@@ -153,7 +154,7 @@ async fn what_is_missing_or_damaged_is_an_error_that_names_the_file() {
     assert_eq!(store.check_artifacts().await.unwrap().whole, 1);
     #[cfg(unix)]
     {
-        // Not even a link to the very bytes is followed.
+        // A link is not followed, even if its target has the right bytes.
         let elsewhere = home.path().join("elsewhere");
         fs::rename(&file, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
@@ -194,7 +195,7 @@ async fn where_no_file_can_be_made_the_step_fails_and_nothing_is_half() {
         assert_eq!(runtime.artifacts(run.run_id()).await.unwrap(), []);
         runtime.delete(run.run_id()).await.unwrap();
     };
-    // A file in the place of the folder, and a link to a folder of somebody else's.
+    // A file instead of the folder, and a link to a foreign folder.
     fs::write(&folder, "mine").unwrap();
     fails().await;
     assert_eq!(fs::read(&folder).unwrap(), b"mine");
@@ -222,8 +223,8 @@ async fn what_a_crash_left_is_removed() {
     let (kept, of_kept) = bytes_of(1, 150_000).await;
     store.put_artifact(&run, epoch, &of_kept, kept.clone()).await.unwrap();
     drop(store);
-    // A process that is no more had announced two files: one got its name, the other did not. A third one is known to nobody,
-    // and a name that is not a hash belongs to somebody else.
+    // A dead process had announced two files: one was renamed to its hash, the other was not. A
+    // third file is unknown, and a file whose name is not a hash is not ours.
     let (left, unknown) = ("e".repeat(64), "d".repeat(64));
     let writer = "999999999-0123456789abcdef-3";
     for file in [file_of(&path, &left), file_of(&path, &unknown), folder_of(&path).join("new").join(writer)] {
@@ -245,8 +246,8 @@ async fn what_a_crash_left_is_removed() {
     assert_eq!(store.artifact(&run, &of_kept).await.unwrap(), Some(kept));
 }
 
-/// Begins runs that save, and deletes them, until it is killed: of few contents, so that one process removes what another
-/// one is about to have.
+/// Starts runs that save artifacts, and deletes them, until it is killed. There are few distinct
+/// contents, so that one process removes a file that another one is about to use.
 async fn churn(store: &SqliteStore, who: &str, mut say: impl FnMut(usize)) {
     let contents = [bytes_of(1, 120_000).await, bytes_of(2, 120_001).await];
     for round in 0.. {
@@ -279,7 +280,7 @@ async fn artifact_process() {
     let store = SqliteStore::builder(file).synchronous(agentflow::store::Synchronous::Normal).open().await.unwrap();
     churn(&store, &std::process::id().to_string(), |round| {
         let mut out = std::io::stdout().lock();
-        // The parent may be gone.
+        // The parent may have ended.
         let _ = writeln!(out, "> {round}").and_then(|()| out.flush());
     })
     .await;

@@ -1,4 +1,5 @@
-//! Artifacts: saved in steps and tools, listed and read by run, deleted with it, and the same after a crash at every write.
+//! Artifacts: saved in steps and tools, listed and read by run, deleted with the run, and unchanged
+//! after a crash at every write.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use agentflow::{Error, RunId, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 use serde_json::json;
 
-/// A step that saves a version and gives what it saw before, and what it saved.
+/// Adds a step that saves a version. It returns the previous content and the saved one.
 fn saves(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<String> {
     b.node(node, (reads,), move |cx, (before,)| async move {
         let seen = cx.artifact("notes.txt").await?.map(|seen| seen.text().unwrap_or_default().to_owned());
@@ -44,7 +45,7 @@ fn flow() -> Workflow<(String,), String> {
 
 const SEEN: &str = r#"|None|Some("a") |None|Some("a")|Some("ac")"#;
 
-/// Runs it and gives the id of the run.
+/// Executes a run and returns its id.
 async fn done(runtime: &Runtime) -> RunId {
     let run = runtime.start(flow(), String::new()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), SEEN);
@@ -82,7 +83,7 @@ async fn they_are_kept_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     is_kept(SqliteStore::open(&path).await.unwrap()).await;
-    // Whatever happens to the file, other bytes are not given for those that were saved.
+    // Modified bytes in the file are reported, not returned.
     let store = SqliteStore::open(&path).await.unwrap();
     let runtime = test_runtime().store(store).build();
     let run = done(&runtime).await;
@@ -125,7 +126,7 @@ async fn the_tools_of_an_agent_save_and_read_them() {
         });
         Agent::new(model).tools(tools![state_page, state_page_size])
     };
-    // Without a store the bytes are in memory.
+    // Without a store the bytes are kept in memory.
     assert_eq!(agent().run("Write.").await.unwrap().output(), "5");
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = agent().runtime(&runtime).run("Write.").await.unwrap();

@@ -1,4 +1,5 @@
-//! What is deleted is gone from the files, too: not a byte of it is left in a free page, an index of words or a file beside.
+//! Deleted data is gone from the files: no byte remains in a free page, in a full-text index or in
+//! a neighboring file.
 
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use agentflow::time::Timestamp;
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use agentflow_tests::journal::started;
 
-/// Letters alone, so that an index of words keeps it as it is.
+/// Letters only, so that a full-text index keeps the word unchanged.
 const SECRET: &str = "swordfish";
 
-/// How often the secret is in the files of a folder, in files of what name.
+/// Counts the occurrences of the secret in the files of a folder, by file name.
 fn found(folder: &Path) -> Vec<String> {
     let mut places = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -33,7 +34,7 @@ fn found(folder: &Path) -> Vec<String> {
     places
 }
 
-/// Keeps a text in every way that a run has.
+/// Stores a text in every way that a run has.
 #[tool(idempotent)]
 async fn deleted_keeps(cx: &Context, text: String) -> Result<String> {
     let key: StateKey<String> = "text".parse().expect("a key");
@@ -66,7 +67,7 @@ async fn of_a_session() {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// What is there when the last handle has folded the log into the file.
+/// Returns the places that remain after the last handle has merged the log into the file.
 async fn left_after_close(folder: &Path) -> Vec<String> {
     let log = folder.join("runs.db-wal");
     for _ in 0..1000 {
@@ -121,7 +122,7 @@ async fn of_a_memory() {
     assert_eq!(found(folder.path()), Vec::<String>::new());
 }
 
-/// Whoever left a request may end before it reads the outcome.
+/// The process that left a request may end before it reads the outcome.
 #[tokio::test]
 async fn of_an_outcome_that_nobody_has_read_for_an_hour() {
     let folder = tempfile::tempdir().unwrap();

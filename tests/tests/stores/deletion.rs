@@ -1,5 +1,5 @@
-//! Deleting a run that has not ended: what is damaged, of a newer release or still to be undone stands in nobody's way,
-//! and is named.
+//! Deleting an unfinished run. Damaged events, events of a newer release and pending compensations
+//! do not prevent it, but are reported.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn deletion_waits(what: String) -> Result<String> {
     Ok(open)
 }
 
-/// A run that waits at its gate, and that no process executes.
+/// Creates a run that waits at its gate and that no process executes.
 async fn at_rest(store: impl Store + Clone, compensate: bool) -> RunId {
     let runtime = test_runtime().store(store).build();
     let start = runtime.start(deletion_waits::workflow(), "a boat".to_owned());
@@ -105,7 +105,7 @@ async fn a_run_that_can_be_cancelled_or_is_executed_is_not_deleted() {
     assert!(matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished), "{refused}");
 }
 
-/// An event that this release does not know, at the end of a journal.
+/// Appends an event that this release does not know.
 async fn with_newer_event(store: &MemoryStore, id: &RunId) {
     let seq = store.record(id).await.unwrap().unwrap().events;
     let newer = json!({"run_id": id, "seq": seq + 1, "time": 1_767_225_600_000_u64, "path": "rented",
@@ -119,7 +119,8 @@ async fn a_run_of_a_newer_release_owes_its_undoing_and_can_be_deleted() {
     let id = at_rest(store.clone(), true).await;
     with_newer_event(&store, &id).await;
     let runtime = test_runtime().store(store.clone()).build();
-    // Who knows what the event means for the boat: it is not given back by this release.
+    // The meaning of the event for the boat is unknown, so this release does not compensate the
+    // call.
     let owed = runtime.cancel(&id, "enough").await.unwrap_err();
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
     let said = owed.to_string();
@@ -132,7 +133,7 @@ async fn a_run_of_a_newer_release_owes_its_undoing_and_can_be_deleted() {
     assert_eq!(deleted.not_undone[0].path.to_string(), "rented/tool#1.deletion_rent");
     assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
 
-    // One that was not cancelled is deleted too, and its call is named.
+    // A run that was not cancelled is deleted as well, and its uncompensated call is reported.
     let id = at_rest(store.clone(), true).await;
     with_newer_event(&store, &id).await;
     let deleted = runtime.delete(&id).await.unwrap();

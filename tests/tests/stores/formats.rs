@@ -1,5 +1,6 @@
-//! Stored formats that grow: a golden line for every kind of event, and what an older release does with what a newer one
-//! recorded. It is kept, shown and handed on as it was; a run is not resumed by it.
+//! Forward compatibility of stored formats: a golden line for every kind of event, and the behavior
+//! of an older release with events of a newer one. Such events are kept, shown and passed on
+//! unchanged, but the run is not resumed.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,10 @@ use agentflow::{Agent, Error, Event, RunId, Runtime};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 
-/// A line for each kind, and for each word that stands in one, with all fields.
+/// A line for each event kind and for each value of its enums, with all fields.
 const KINDS: &str = include_str!("../../golden/event-kinds.jsonl");
 
-/// A word of no release.
+/// An enum value that no release defines.
 const WORD: &str = "of_another_release";
 
 fn read(line: &str) -> Event {
@@ -43,7 +44,7 @@ fn a_question_that_has_no_id_gets_that_of_its_place() {
     };
     let event = read(WITHOUT_ID.trim());
     assert_eq!(question(&event), "00000019");
-    // Written and read again it is the same one.
+    // The id survives a round trip.
     assert_eq!(question(&read(&serde_json::to_string(&event).unwrap())), "00000019");
     let mut later: Value = serde_json::from_str(WITHOUT_ID).unwrap();
     later["seq"] = json!(26);
@@ -58,7 +59,7 @@ fn a_field_of_a_newer_release_is_passed_over() {
         if let Some(payload) = newer["payload"].as_object_mut() {
             payload.insert(WORD.to_owned(), json!({"a": 1}));
         }
-        // A payload that is one of several, by its only key, has no room for another one.
+        // The payload of an externally tagged enum has no room for additional keys.
         let is_one_of = ["run.completed", "model.delta"].contains(&newer["name"].as_str().unwrap());
         match is_one_of {
             true => assert!(serde_json::from_value::<Value>(newer).is_ok()),
@@ -67,10 +68,10 @@ fn a_field_of_a_newer_release_is_passed_over() {
     }
 }
 
-/// Where a word of a fixed set stands, by its key.
+/// Keys whose value is an enum.
 const WORDS: [&str; 9] = ["status", "effects", "reason", "waiting", "role", "type", "stop_reason", "answer", "kind"];
 
-/// The line with one word in it, or one key of a thing that is one of several, replaced; for each of them.
+/// Returns copies of the line that each replace one enum value or one variant key.
 fn with_other_words(line: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     let mut places = vec![String::from("/payload")];
@@ -114,7 +115,7 @@ fn a_word_of_a_newer_release_is_kept_wherever_it_stands() {
             replaced.insert((event.name().to_owned(), matches!(event.kind, EventKind::Unknown(_))));
         }
     }
-    // The kind of a failure, a reason that is given in words: these have a place for any word.
+    // These fields are free text: the kind of a failure, or a reason.
     for name in ["run.failed", "run.cancelled", "workflow.node.skipped"] {
         assert!(replaced.contains(&(name.to_owned(), false)), "{name}: {replaced:?}");
     }
@@ -127,7 +128,7 @@ fn teller() -> Agent {
     Agent::new(ScriptedModel::from_fn(|_| Turn::text("Once."))).name("teller")
 }
 
-/// The journal of an agent's run that is not finished, as a newer release may have written it.
+/// Builds the journal of an unfinished agent run, as a newer release may write it.
 fn newer(run: &str) -> Vec<Event> {
     let lines = [
         json!({"name": "run.started", "path": "", "payload": {
@@ -152,7 +153,7 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
     let agent = teller();
     let runtime: Runtime = test_runtime().store(store.clone()).agent(&agent).build();
 
-    // It is listed, read, exported and inspected.
+    // The run is listed, read, exported and inspected.
     let before = runtime.journal(&run).await.unwrap();
     assert_eq!(before, newer("newer"));
     let exported = serde_json::to_value(&before[1]).unwrap();
@@ -165,7 +166,7 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
     assert_eq!(runtime.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
     assert_eq!(runtime.inspect(&run).await.unwrap().run.events, 3);
 
-    // It is not resumed, and nothing is written.
+    // The run is not resumed, and nothing is written.
     let error = runtime.resume(&run).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -177,7 +178,7 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
     assert_eq!((recovered.resumed.len(), recovered.left.len()), (0, 1));
     assert_eq!(runtime.journal(&run).await.unwrap(), before);
 
-    // It can be ended and deleted.
+    // The run can be cancelled and deleted.
     runtime.cancel(&run, "nobody waits any more").await.unwrap();
     assert_eq!(runtime.run_record(&run).await.unwrap().status, RunStatus::Cancelled);
     assert_eq!(runtime.journal(&run).await.unwrap()[1], before[1]);

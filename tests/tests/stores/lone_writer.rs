@@ -1,5 +1,5 @@
-//! A run that is the only one to write is written where it asks for it, on a quick disk: what holds of the writing thread
-//! holds there, too. Where the disk is slow the thread writes, and the same holds.
+//! A run that is the only writer writes on its own thread if the disk is fast, with the same
+//! guarantees as the writer thread. On a slow disk the writer thread is used.
 
 use std::path::Path;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 
-/// So many writes that some were made outside of the thread, and some by the thread in between.
+/// Enough writes that some happen outside of the writer thread, and some on it.
 const MANY: u64 = 600;
 
 fn run() -> RunId {
@@ -23,7 +23,7 @@ async fn append(store: &SqliteStore, epoch: Epoch, seq: u64) -> Result<(), Store
     store.append(&run(), epoch, append).await.map_err(|error| error.kind())
 }
 
-/// A run that has written alone until here.
+/// Creates a run that has been the only writer so far.
 async fn written(path: &Path) -> (SqliteStore, Epoch) {
     let store = SqliteStore::open(path).await.unwrap();
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
@@ -107,7 +107,7 @@ async fn others_join_a_lone_run() {
     assert_whole(&store, MANY + 50).await;
 }
 
-// Elsewhere a file that is open cannot be deleted.
+// Other systems do not allow deleting an open file.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_is_gone_is_noticed_where_a_lone_run_asks() {

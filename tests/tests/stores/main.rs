@@ -1,4 +1,4 @@
-//! The stores: their rules, what can be wrong with a file, and several processes at one file.
+//! The stores: rules of the `Store` trait, faults of a file, and several processes with one file.
 
 mod artifact_files;
 mod artifacts;

@@ -1,5 +1,5 @@
-//! Long-term memories: both keep the rules of the `Memory` trait; what a file has after it is opened again, what is no
-//! such file, and any text as a query.
+//! Long-term memories. Both implementations follow the rules of the `Memory` trait. Includes
+//! reopening a file, files of another kind, and arbitrary query texts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,7 +30,7 @@ async fn the_memory_in_sqlite() {
         SqliteMemory::open(path).await.unwrap()
     })
     .await;
-    // Several in one file.
+    // Several memories in one file.
     let shared = SqliteMemory::open(folder.path().join("shared.db")).await.unwrap();
     check_memory(|| async {
         let app = number.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +48,7 @@ async fn a_file_has_everything_again() {
         memory.save("ada", entry("1", "Prefers window seats.", 1)).await.unwrap();
     }
     let memory = SqliteMemory::open(&path).await.unwrap();
-    // Two handles of one file, as two processes have.
+    // Two handles of one file, as in two processes.
     let other = SqliteMemory::open(&path).await.unwrap();
     other.save("ada", entry("2", "Allergic to nuts.", 2)).await.unwrap();
     assert_eq!(texts(&memory, MemoryQuery::all()).await, ["Allergic to nuts.", "Prefers window seats."]);
@@ -71,7 +71,7 @@ async fn the_better_it_fits_the_earlier_it_is() {
         assert_eq!(found[0], "The fish that the dog likes.");
         assert_eq!(found.len(), 4);
     }
-    // Stems and accents are SQLite's.
+    // Stemming and accents are handled by SQLite.
     assert_eq!(texts(&sqlite, "walks").await, ["The dog likes walking."]);
     sqlite.save("ada", entry("9", "喜欢茶, café", 9)).await.unwrap();
     assert_eq!(texts(&sqlite, "茶").await, ["喜欢茶, café"]);
@@ -149,7 +149,7 @@ async fn a_row_of_another_hand_is_damaged() {
     assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
 }
 
-/// Signs of query languages in any order, around words that are there.
+/// Generates operators of query languages in any order, around words that occur in the text.
 #[test]
 fn no_text_is_more_than_a_text() {
     use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Real files beside a paused clock: no time-out passes while a disk is waited for.
+//! Real files with a paused clock: no timeout fires while a disk operation is pending.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use agentflow::store::{RunFilter, RunStatus, SqliteStore, Store};
 use agentflow_testing::{CrashTest, HoldsTime, hold_time, test_runtime};
 use rusqlite::Connection;
 
-/// A long while; under the paused clock it costs nothing.
+/// A long time that costs nothing with the paused clock.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A database of the program, as one that is used on threads for blocking work.
+/// A custom database that is accessed on blocking threads.
 #[derive(Clone)]
 struct Rows(Arc<PathBuf>);
 
@@ -21,7 +21,7 @@ impl Rows {
         let path = Arc::clone(&self.0);
         let add = move || {
             let rows = Connection::open(&*path).unwrap();
-            // A slow disk.
+            // Simulates a slow disk.
             std::thread::sleep(Duration::from_millis(3));
             rows.execute("INSERT OR IGNORE INTO rows VALUES (?1)", [key]).unwrap();
         };

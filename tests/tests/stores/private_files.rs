@@ -1,5 +1,5 @@
-//! Only the user of the process can read the files that a store, a memory and an event sink create. A store is opened by one
-//! path.
+//! Files of a store, a memory and an event sink are readable only by the user of the process. A
+//! store is opened by a single path.
 #![cfg(unix)]
 
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,8 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Returns the modes of all files of a folder, by their names without the parts that differ between processes.
+/// Returns the modes of all files of a folder by name. Parts of names that differ between processes
+/// are removed.
 fn modes(folder: &Path) -> Vec<(String, u32)> {
     let name = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -64,7 +65,7 @@ async fn files_of_a_process_with_an_open_mask() {
     assert_eq!(modes(folder), expected);
     drop((store, linked, memory));
 
-    // An existing file keeps its mode, wider or narrower.
+    // An existing file keeps its mode, whether wider or narrower.
     for wanted in [0o640, 0o400] {
         for file in ["runs.db", "memory.db", "events.jsonl"] {
             fs::set_permissions(folder.join(file), Permissions::from_mode(wanted)).unwrap();

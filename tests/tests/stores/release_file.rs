@@ -1,5 +1,6 @@
-//! A file of runs that a release has written, opened by this one: whatever is on somebody's disk is listed, read, resumed
-//! and answered. `make` wrote the file; a release whose format is another one adds a file of its own and keeps this one.
+//! A store file written by an earlier release and opened by this one. Its runs are listed, read,
+//! resumed and answered. `make_the_file` wrote the file. A release with another format adds a file
+//! and keeps this one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use serde_json::json;
 /// The file of the first release.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/runs-0.1.0.db");
 
-/// What `make` leaves in the middle.
+/// Makes the agent stall while `make_the_file` writes the file.
 static STOPS: AtomicBool = AtomicBool::new(false);
 
 async fn release_file_price(n: u64) -> Result<u64> {
@@ -56,7 +57,7 @@ async fn release_file_packing(n: u64) -> Result<u64> {
     Ok(packed)
 }
 
-/// Answers after a look, or never answers.
+/// Builds an agent that answers after a tool call, or stalls.
 fn clerk() -> Agent {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         2 => Turn::call("release_file_send", json!({"what": "a letter"})).reasoning("it is asked for"),
@@ -75,11 +76,11 @@ async fn started<T: NodeValue + 'static>(run: StartRun<'_, T>, id: &str) -> RunH
     run.run_id(RunId::new(id)).caller("ada").tag("tenant", "acme").await.unwrap()
 }
 
-/// Waits until a run has an event.
+/// Waits until a run has such an event.
 async fn until(store: &SqliteStore, run: &str, is_it: impl Fn(&EventKind) -> bool) {
     let run = RunId::new(run);
     for _ in 0..10_000 {
-        // An agent's run is in the store when its task has begun.
+        // An agent's run appears in the store once its task has started.
         let events = store.read(&run, 0, 1000).await.unwrap_or_default();
         if events.iter().any(|event| is_it(&event.kind)) {
             return;
@@ -94,7 +95,7 @@ async fn until(store: &SqliteStore, run: &str, is_it: impl Fn(&EventKind) -> boo
 #[ignore = "writes a golden file"]
 async fn make_the_file() {
     let path = Path::new(FILE);
-    // There may be none.
+    // The file may not exist.
     let _ = std::fs::remove_file(path);
     let (store, runtime) = runtime(path).await;
     let asked = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Approval, .. });
@@ -149,7 +150,7 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
         if record.status.has_ended() {
             check_events(&events).unwrap();
         }
-        // Read and written, they are what the file has.
+        // The events round-trip.
         let lines: Vec<String> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         for (event, line) in events.iter().zip(&lines) {
             assert_eq!(serde_json::from_str::<agentflow::Event>(line).unwrap(), *event);
@@ -192,7 +193,7 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
         [r#"agent: "It is sent.""#, "interrupted: 22", "snapshotted: 22", r#"waiting: "sent [98, 105] false""#]
     );
 
-    // What had failed is retried, and fails in the same way.
+    // A failed node is retried and fails in the same way.
     let failed = RunId::new("failed");
     runtime.retry(&failed, "packed", "ada").await.unwrap();
     let handle = runtime.attach(&failed).await.unwrap();

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a store's file: each case is a clear error, and acknowledged writes are not lost.
+//! Faults of a store's file: each one is a clear error, and acknowledged writes are not lost.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use agentflow_tests::{skipped, test_as_process};
 use futures_util::future::join;
 use rusqlite::Connection;
 
-/// An error of this class whose sentence has these words.
+/// Asserts the kind of an error and words of its message.
 #[track_caller]
 fn says(error: &StoreError, kind: StoreErrorKind, words: &[&str]) {
     let text = error.to_string();
@@ -26,7 +26,7 @@ fn run() -> RunId {
     RunId::new("a")
 }
 
-/// A run of many events in a file that no handle has open.
+/// Creates a file with a run of many events, and closes it.
 async fn written(path: &Path, events: u64) {
     let store = SqliteStore::open(path).await.unwrap();
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
@@ -82,7 +82,8 @@ async fn the_file_was_cut_off() {
     let bytes = fs::read(&path).unwrap();
     for keep in [10, 100, 4096, bytes.len() / 2, bytes.len() - 5000] {
         fs::write(&path, &bytes[..keep]).unwrap();
-        // Opened or not, nobody is told that the run is whole, or that there is none.
+        // Opening or reading reports the damage. Neither pretends that the run is complete or
+        // missing.
         let read = match SqliteStore::open(&path).await {
             Ok(store) => store.read(&run(), 0, 5000).await.map(|events| events.len()),
             Err(error) => Err(error),
@@ -137,7 +138,7 @@ async fn a_newer_release_wrote_it() {
     assert_eq!(fs::read(&path).unwrap(), before, "a newer file is left as it is");
 }
 
-/// What is in the way of one run is not in the way of the others.
+/// A damaged run does not affect the others.
 #[tokio::test]
 async fn a_run_that_cannot_be_read_hides_no_other() {
     let damages = [
@@ -178,7 +179,7 @@ async fn a_list_needs_no_page_that_was_overwritten() {
     }
     drop(store);
     let mut bytes = fs::read(&path).unwrap();
-    // A page of the last events of a run, which tell when it was updated.
+    // Damages a page with the last events of the run, from which its update time is derived.
     for seq in [500, 490] {
         let text = format!("text of event {seq} of a.");
         if let Some(at) = bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
@@ -213,7 +214,7 @@ async fn a_damaged_snapshot_is_as_good_as_none() {
     assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1);
 }
 
-/// A fault is not called another release, and no number of it makes a program fall over.
+/// A fault is not reported as a newer release, and no number causes a panic.
 #[tokio::test]
 async fn numbers_that_nobody_writes() {
     let far = i64::from(i32::MAX) + 1;
@@ -239,7 +240,8 @@ async fn numbers_that_nobody_writes() {
         assert_eq!(notes(&store.read(&other, 0, 10).await.unwrap()), ["whole"], "{damage}");
         let epoch = store.open(&other).await.unwrap();
         store.append(&other, epoch, Append::new(2, vec![noted(&other, 3, "on")])).await.unwrap();
-        // SQLite would give the next run a number after the highest, and its events those of another.
+        // SQLite would give the next run the number after the highest, and so its events the keys
+        // of another run.
         let new = RunId::new("new");
         let created = store.create(&new, vec![started(&new)]).await;
         match damage.contains("key = 2147483648") || damage.contains("key = 9223372036854775807") {
@@ -307,7 +309,7 @@ async fn what_is_too_large_is_refused_by_itself() {
     says(&store.create(&big, events).await.unwrap_err(), kind, &["the run `big`"]);
     assert_eq!(store.record(&big).await.unwrap(), None);
 
-    // A snapshot holds many events.
+    // A snapshot contains many events.
     let many = |n| Snapshot::new(1, vec![noted(&run(), 2, &"x".repeat(700)); n]);
     store.put_snapshot(&run(), epoch, many(9)).await.unwrap();
     says(
@@ -319,7 +321,7 @@ async fn what_is_too_large_is_refused_by_itself() {
     says(&store.send(&run(), large + "x").await.unwrap_err(), kind, &["a message for the run `a`", "1001 bytes"]);
 }
 
-/// Where an open file cannot be taken away there is nothing to see.
+/// Other systems do not allow deleting an open file.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_file_was_deleted_or_replaced() {
@@ -344,7 +346,7 @@ async fn the_file_was_deleted_or_replaced() {
             says(&append("gone").await.unwrap_err(), replaced, &words);
             says(&store.read(&run(), 0, 10).await.unwrap_err(), replaced, &words);
             says(&store.list(RunFilter::new()).await.unwrap_err(), replaced, &words);
-            // Another file at its path is not the one that was opened.
+            // A new file at the path is not the file that was opened.
             fs::write(beside(name), "").unwrap();
         }
         fs::rename(&away, beside(name)).unwrap();
@@ -370,7 +372,7 @@ async fn a_log_that_a_deleted_file_left_is_not_part_of_a_new_one() {
     store.create(&run(), vec![started(&run())]).await.unwrap();
 }
 
-/// Writes until there is no room, then makes room.
+/// Writes until the disk is full, then makes room.
 async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
     let other = RunId::new("other");
@@ -387,7 +389,7 @@ async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
     says(&error, StoreErrorKind::Full, &["no room left", "what was written before is kept", "make room"]);
     assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after, "what was acknowledged is there");
     make_room();
-    // In one transaction: what is too large for the room must not take the small one with it.
+    // Both are in one transaction: a write that is too large must not fail the small one.
     let (small, large) = join(
         store.append(&other, other_epoch, Append::new(1, vec![noted(&other, 2, "small")])),
         store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))])),
@@ -404,7 +406,7 @@ async fn the_file_has_reached_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let store = SqliteStore::builder(&path).max_bytes(1_000_000).open().await.unwrap();
-    // A last page has room for what is small.
+    // The last page still has room for a small event.
     fill_up(&store, || {}).await;
     drop(store);
     let store = SqliteStore::open(&path).await.unwrap();
@@ -434,7 +436,7 @@ async fn the_disk_is_full() {
     drop(disk);
 }
 
-/// Takes the disk away again, also after a panic.
+/// Unmounts the disk, also after a panic.
 struct Unmount<'a>(&'a Path);
 
 impl Drop for Unmount<'_> {
@@ -445,11 +447,11 @@ impl Drop for Unmount<'_> {
 
 const READ_ONLY: &str = "AGENTFLOW_TEST_READ_ONLY";
 
-/// Runs a test of this program as a user without rights on a store.
+/// Runs a test of this program as a user without permissions for a store.
 #[cfg(unix)]
 fn without_rights(test: &str, path: &Path) {
     use std::os::unix::process::CommandExt;
-    // Root may write everything: then somebody else tries.
+    // Root may write anywhere, so another user is needed.
     let may_write =
         fs::OpenOptions::new().append(true).open(path).is_ok() && fs::write(path.with_file_name("probe"), "").is_ok();
     let mut child = test_as_process(module_path!(), test);

@@ -1,7 +1,8 @@
-//! Two real processes and one store file: each run has one writer, and a killed process frees its runs.
+//! Two real processes with one store file. Each run has a single writer, and a killed process frees
+//! its runs.
 //!
-//! The other process is this test program; its environment says which part it plays. It prints what the store
-//! acknowledged.
+//! The other process is this test program; its environment selects its role. It prints the
+//! acknowledged writes.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +18,7 @@ use agentflow_tests::{lines_of, test_as_process};
 const FILE: &str = "AGENTFLOW_TEST_STORE";
 const TASK: &str = "AGENTFLOW_TEST_TASK";
 
-/// Another process at work on a store. It is killed when this is dropped.
+/// Another process that uses a store. It is killed when this value is dropped.
 struct Other {
     child: Child,
     said: Box<dyn Iterator<Item = String>>,
@@ -36,12 +37,12 @@ impl Other {
         Self { child, said }
     }
 
-    /// The next thing it says about its task.
+    /// Returns the next line that the process prints for its role.
     fn next(&mut self) -> Option<String> {
         self.said.by_ref().find_map(|line| line.split_once("> ").map(|(_, said)| said.to_owned()))
     }
 
-    /// Kills it as `kill -9` does, and gives what it had said.
+    /// Kills the process like `kill -9`. Returns its remaining lines.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -77,12 +78,12 @@ async fn other_process() {
         "hold" => {
             store.create(&run(), vec![started(&run())]).await.unwrap();
             say("held");
-            // Until it is killed, or its parent is gone.
+            // Waits until the process is killed or its parent ends.
             let _ = std::io::stdin().read_line(&mut String::new());
         }
         "hold and start another" => {
             store.create(&run(), vec![started(&run())]).await.unwrap();
-            // Its own process goes; what it has started lives on.
+            // The process is killed, but its child survives.
             let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
             say(&child.id().to_string());
             let _ = std::io::stdin().read_line(&mut String::new());
@@ -107,8 +108,8 @@ async fn other_process() {
     }
 }
 
-/// Opens the file of each number that it reads on its input, with several threads at the same moment, and says how that
-/// went.
+/// Opens the file of each number read from standard input on several threads at once, and prints
+/// the outcome.
 fn open_when_told(folder: &Path) {
     for number in std::io::stdin().lines() {
         let path = folder.join(number.unwrap());
@@ -117,7 +118,7 @@ fn open_when_told(folder: &Path) {
     }
 }
 
-/// Several threads open a file at the same moment, and close it again.
+/// Opens and closes a file on several threads at once.
 fn open_at_once(path: &Path, threads: usize) -> Vec<Result<(), StoreError>> {
     let start = Barrier::new(threads);
     let open = || {
@@ -149,7 +150,8 @@ fn many_processes_and_threads_open_a_new_file_at_the_same_time() {
     }
 }
 
-/// Opens the run as often as it is free, writes a little and closes it; what was acknowledged.
+/// Opens the run whenever it is free, writes a few events and closes it. Returns the acknowledged
+/// texts.
 async fn compete(store: &SqliteStore, who: &str) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let mut rounds = 0;
@@ -167,7 +169,7 @@ async fn compete(store: &SqliteStore, who: &str) -> Vec<String> {
         let mut after = store.record(&run()).await.unwrap().unwrap().events;
         for _ in 0..3 {
             let text = format!("{who} {rounds} {after}");
-            // It has the run, so nobody fences it off.
+            // This process has opened the run, so its write is not fenced.
             store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)])).await.unwrap();
             acknowledged.push(text);
             after += 1;
@@ -207,7 +209,8 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     assert_eq!(owners(), 0, "and that of one that ended well too");
 }
 
-/// A program that a run has started, as a tool does, does not inherit the run.
+/// A child process of a run's process, such as one started by a tool, does not inherit the run's
+/// lock.
 #[cfg(unix)]
 #[tokio::test]
 async fn what_a_process_has_started_does_not_hold_its_runs() {
@@ -223,7 +226,7 @@ async fn what_a_process_has_started_does_not_hold_its_runs() {
     assert!(still_there.success(), "the other one was alive");
 }
 
-/// All processes call the file by one name, also the one that has made it behind a link.
+/// All processes agree on one name for the file, including the one that created it through a link.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_link_to_a_file_that_is_not_there_yet() {
@@ -257,7 +260,7 @@ async fn a_process_that_is_killed_while_it_writes_loses_nothing_it_was_told_is_w
         let places: Vec<u64> = journal.iter().map(|event| event.seq).collect();
         assert_eq!(places, (1..=journal.len() as u64).collect::<Vec<_>>(), "kill {kill}");
         let found = notes(&journal);
-        // One more may have been written than it lived to say.
+        // One event may have been written but not reported before the kill.
         assert!(found.len() - acknowledged.len() <= 1, "kill {kill}: {} of {}", acknowledged.len(), found.len());
         assert_eq!(found[..acknowledged.len()], acknowledged, "kill {kill}");
         acknowledged = found;

@@ -1,4 +1,5 @@
-//! Both stores keep the rules of the `Store` trait, and `SqliteStore` has everything again after it is reopened.
+//! Both stores follow the rules of the `Store` trait, and `SqliteStore` keeps all data when it is
+//! reopened.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store, Sy
 use agentflow_testing::{check_store, check_store_reopened};
 use agentflow_tests::journal::notes;
 
-/// The example of the trait's page.
+/// The example in the documentation of the trait.
 mod first {
     include!("../../../crates/core/src/store/example_store.rs");
 
@@ -18,7 +19,8 @@ mod first {
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
         assert_eq!(checked.skipped(), [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Deletion]);
-        // A run is controlled where it is executed, and after its process has ended; from elsewhere the error says so.
+        // A run is controlled in the process that executes it, or after that process has ended.
+        // From another process the error explains this.
         let store = MapStore::default();
         let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();
         assert!(error.to_string().contains("make the request in the process that executes the run"), "{error}");
@@ -52,7 +54,7 @@ async fn the_store_in_sqlite_has_everything_again() {
     assert_eq!(left, expected.into(), "nothing else is left beside the file when all handles are dropped");
 }
 
-/// Creates a database file with these SQL texts.
+/// Creates a database file from these SQL texts.
 fn write_file(path: &Path, texts: &[&str]) {
     let written = rusqlite::Connection::open(path).unwrap();
     for text in texts {
@@ -60,7 +62,7 @@ fn write_file(path: &Path, texts: &[&str]) {
     }
 }
 
-/// Files that are out there stay readable; this one was written down when the layout was new.
+/// Files of the first layout stay readable. This file was recorded when the layout was introduced.
 #[tokio::test]
 async fn a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
@@ -77,14 +79,14 @@ async fn a_file_of_the_first_layout() {
     assert_eq!(record.definition.as_deref(), Some("d1"));
     assert_eq!(store.snapshot(&run).await.unwrap().unwrap().events, events[..1]);
     assert_eq!(store.definition("d1").await.unwrap().as_deref(), Some("{}"));
-    // Its owner is no process, since nobody holds a lock.
+    // No process holds the lock, so the recorded owner is ignored.
     let epoch = store.open(&run).await.unwrap();
     assert_eq!(epoch.0, 4);
     let messages = store.receive(&run, epoch).await.unwrap();
     assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["hello"]);
 }
 
-/// A file of the layout before runs had callers and tags is brought up to date and read.
+/// A file of the layout before runs had callers and tags is migrated and read.
 #[tokio::test]
 async fn a_file_of_the_second_layout() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +109,7 @@ async fn a_file_of_the_second_layout() {
     assert_eq!(version, Ok(8));
 }
 
-/// A file of the layout in which tags do not have the age of their runs.
+/// A file of the layout before tags had the age of their runs.
 #[tokio::test]
 async fn a_file_of_the_sixth_layout() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ async fn flow_of_a_map(texts: Vec<String>) -> agentflow::Result<Vec<String>> {
     map!(texts, |text| step(cx, text)).await
 }
 
-// Where `cx` is something else, nothing is said.
+// A local variable named `cx` gets no message.
 #[tool]
 fn own(text: String) -> String {
     let cx = text.len();

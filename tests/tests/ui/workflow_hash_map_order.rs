@@ -1,4 +1,4 @@
-//! Two steps go through a hash map, each in an order of its own.
+//! Two steps iterate over a hash map, each in a different order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -40,7 +40,7 @@ async fn in_a_field() -> Result<usize> {
     Ok(skus.len() + total as usize)
 }
 
-/// One that keeps its order, one that only one step goes through, and one in which things are looked up.
+/// A map with a fixed order, a hash map that a single step iterates over, and one used for lookups.
 #[workflow]
 async fn good(counts: HashMap<String, u32>) -> Result<usize> {
     let shop = load().await?;

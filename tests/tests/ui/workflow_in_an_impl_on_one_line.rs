@@ -19,7 +19,7 @@ impl Desk {
     price(item: String) -> usize { item.len() }
 }
 
-/// Of the same name, and in no `impl`.
+/// A function of the same name outside of an `impl`.
 mod prices {
     #[agentflow::tool]
     pub async fn price(item: String) -> usize {

@@ -1,4 +1,4 @@
-//! What makes a workflow a different definition, and what does not.
+//! Changes that make a workflow a different definition, and changes that do not.
 
 use agentflow::prelude::*;
 
@@ -14,7 +14,7 @@ async fn look(n: u64) -> Result<u64> {
     Ok(n)
 }
 
-/// One version of the workflow `order`, in a module of its own.
+/// Declares one version of the workflow `order` in a separate module.
 macro_rules! version {
     ($name:ident, $($body:tt)*) => {
         #[allow(unused_imports, dead_code, clippy::all)]
@@ -188,7 +188,7 @@ fn whatever_a_run_could_notice_makes_another_definition() {
     }
 }
 
-/// A workflow that another one calls, in two versions.
+/// Declares two versions of a workflow that another one calls.
 macro_rules! called {
     ($name:ident, $more:literal) => {
         mod $name {

@@ -1,5 +1,6 @@
-//! Two versions of one workflow: what makes them different definitions, and what resuming a run of the first one with
-//! the second does. They have one name, so they are in a program of their own.
+//! Two versions of one workflow: which changes make them different definitions, and what happens
+//! when the second version resumes a run of the first. The versions share a name, so these tests
+//! have their own program.
 
 mod definitions;
 mod parts;

@@ -1,4 +1,5 @@
-//! What differs between two versions of a workflow or an agent has a name, and a runtime says what it accepts.
+//! A difference between two versions of a workflow or an agent is reported by name, and the
+//! runtime's `Changes` setting decides if it is accepted.
 
 use agentflow::agent::{Limits, RunRequest};
 use agentflow::definition::Presence;
@@ -19,7 +20,8 @@ fn cents(note: &str, kind: &str) -> Value {
     json!({"type": "object", "properties": {"cents": {"type": kind, "description": note}}})
 }
 
-/// The agent `clerk` of a version, which answers, or does not end.
+/// Builds one version of the agent `clerk`. Its model answers, or never finishes if `ends` is
+/// false.
 fn clerk(instructions: &str, tools: Vec<FnTool>, ends: bool) -> Agent {
     let model = ScriptedModel::from_fn(move |_| if ends { Turn::text("done") } else { Turn::stall() });
     Agent::new(model).name("clerk").instruct(instructions).tools(tools)
@@ -29,7 +31,7 @@ fn process(store: &MemoryStore, agent: &Agent) -> Runtime {
     test_runtime().store(store.clone()).agent(agent).build()
 }
 
-/// A run of the first version, whose process has ended.
+/// Starts a run of the first version and ends its process.
 async fn begun() -> (MemoryStore, RunId) {
     let store = MemoryStore::new();
     let first = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], false);
@@ -42,7 +44,8 @@ async fn begun() -> (MemoryStore, RunId) {
     (store, run)
 }
 
-/// What differs, as `inspect` says; and whether the run is resumed under each rule.
+/// Returns the differences that `inspect` reports, and for each `Changes` rule `true` if the run is
+/// resumed.
 async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
     let (mut differs, mut accepted) = (Vec::new(), Vec::new());
     for changes in [Changes::Refuse, Changes::AcceptCompatible, Changes::AcceptAll] {
@@ -60,7 +63,7 @@ async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
                 assert!(matches!(&error, Error::PartsChanged { what: "agent", .. }), "{error}");
                 assert_eq!(error.kind(), "definition_changed");
                 assert_eq!(store.read(&run, 0, 1000).await.unwrap(), before, "nothing is written");
-                // The typed handle goes by the same rule.
+                // Resuming through a typed handle follows the same rule.
                 second.clone().runtime(&runtime).resume(&run).await.unwrap_err();
                 accepted.push(false);
             }
@@ -118,7 +121,7 @@ async fn a_run_goes_by_the_version_that_was_accepted_for_it() {
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     handle.abandon();
     tokio::task::yield_now().await;
-    // It is no longer one of the first version, and nothing differs from the second one.
+    // The resumed run now has the second definition, so it no longer matches the first version.
     let first = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], true);
     let error = process(&store, &first).resume(&run).await.unwrap_err().to_string();
     assert!(error.contains("the tool `refund`: the schema of its parameters"), "{error}");
@@ -170,7 +173,7 @@ async fn a_workflow_names_the_tools_and_agents_that_differ_in_it() {
             "workflow parts_inner"
         ]
     );
-    // What a run of this version with another tool would say.
+    // Simulate the definition of a run of this version with other parts.
     let mut other = definition.clone();
     other.parts.get_mut("tool parts_look").unwrap().insert("parameters".to_owned(), "another".into());
     other.parts.get_mut("agent parts_judge").unwrap().insert("instructions".to_owned(), "another".into());

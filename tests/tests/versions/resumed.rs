@@ -1,5 +1,6 @@
-//! A run in a file whose process was killed while it waited for a person, and what another version of the program does
-//! with it: each row of the table in the documentation of `#[workflow]`, "Changes under a waiting run".
+//! Resuming a run with another version of the program, after its process was killed while it waited
+//! for a person. Covers each row of the table "Changes under a waiting run" in the documentation of
+//! `#[workflow]`.
 
 use std::process::Command;
 
@@ -15,10 +16,10 @@ use crate::second;
 
 type Order = Workflow<(u64,), String>;
 
-/// What the run has when nothing changes.
+/// Output of the run if nothing changes.
 const OUTPUT: &str = "sent: paid 70, archived 70, 44 4 [45] 46 true";
 
-/// A run of the first version that waits at its gate, and whose process was killed there.
+/// A run of the first version whose process was killed while it waited at its gate.
 struct Killed {
     folder: tempfile::TempDir,
     effects: EffectFile,
@@ -33,19 +34,19 @@ impl Killed {
         drop(first);
         let effects = EffectFile::of(folder.path());
         let mut done = effects.take();
-        // Steps that read have no order among themselves.
+        // Steps without side effects run in any order.
         done.sort_unstable();
         assert_eq!(done, ["archive", "insure", "look", "look", "pay", "price", "quote", "weigh"]);
         Self { folder, effects, run: RunId::new("run") }
     }
 
-    /// Another process: a store of its own over the file, and the workflows of its version.
+    /// Starts another process: a new store handle for the file, and the workflows of its version.
     async fn process(&self, order: &Order) -> Runtime {
         let store = SqliteStore::open(self.folder.path().join("runs.db")).await.unwrap();
         Runtime::builder().store(store).resource(self.effects.clone()).workflow(order).build()
     }
 
-    /// Nothing of the run is resumed, and it is as it was.
+    /// Checks that the run is not resumed and that its journal is unchanged.
     async fn is_refused(&self, order: &Order) -> Error {
         let runtime = self.process(order).await;
         let before = runtime.journal(&self.run).await.unwrap();
@@ -59,7 +60,7 @@ impl Killed {
         error
     }
 
-    /// A person agrees, also to what is asked then; gives the output and what was done, in no order.
+    /// Approves every question, including later ones. Returns the output and the sorted effects.
     async fn completed(
         &self,
         runtime: &Runtime,
@@ -77,19 +78,20 @@ impl Killed {
     }
 }
 
-/// Agrees to each question of a run.
+/// Approves each question of a run.
 async fn agrees(runtime: &Runtime, run: &RunId) {
     loop {
         let report = runtime.inspect(run).await.unwrap();
         for node in report.nodes.iter().filter(|node| node.question.is_some()) {
-            // It may be asked anew, by the new version, after this was read.
+            // The new version may have asked again since the report was read, so a refusal is fine.
             let _ = runtime.approve(run, &node.name, Approval::granted(), "ada").await;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 
-/// It is the same workflow: `recover` resumes it, and only what had not begun is done.
+/// Checks that the definition is the same: `recover` resumes the run, and only the remaining steps
+/// are executed.
 async fn is_the_same(order: Order) {
     let killed = Killed::new();
     let runtime = killed.process(&order).await;
@@ -102,7 +104,8 @@ async fn is_the_same(order: Order) {
     assert_eq!(done, ["send"]);
 }
 
-/// It is refused with these nodes, and `Changes::AcceptAll` continues: this is done, and this is the output.
+/// Checks that the run is refused because of these nodes, and that `Changes::AcceptAll` resumes it
+/// with these effects and this output.
 async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     let killed = Killed::new();
     let error = killed.is_refused(&order).await;
@@ -117,8 +120,8 @@ async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     assert_eq!(of_effects, done);
 }
 
-/// It is refused, also by `Changes::AcceptAll`, because of these steps. The first version still resumes the run, and the second one
-/// can cancel it.
+/// Checks that the run is refused because of these steps, even with `Changes::AcceptAll`. The first
+/// version can still resume the run, and the second one can cancel it.
 async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
     for cancel in [false, true] {
         let killed = Killed::new();

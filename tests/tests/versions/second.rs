@@ -1,5 +1,5 @@
-//! The second versions of the program whose first one is `src/bin/order_first.rs`, each in a module of its own. Each
-//! differs in the one thing that is said above it.
+//! The second versions of the program in `src/bin/order_first.rs`, each in a separate module. The
+//! comment above a module describes its only difference.
 
 use agentflow::prelude::*;
 use agentflow_tests::order::EffectFile;
@@ -114,7 +114,7 @@ pub(crate) mod unchanged {
     }
 }
 
-/// Formatting, comments and names that only the code of one node knows.
+/// Different formatting, comments and local names within a node.
 #[rustfmt::skip]
 pub(crate) mod written_otherwise {
     use super::*;
@@ -145,7 +145,7 @@ pub(crate) mod written_otherwise {
     }
 }
 
-/// The functions that the steps call do something else.
+/// Different bodies of the functions that the steps call.
 pub(crate) mod of_other_functions {
     use super::*;
 
@@ -181,7 +181,7 @@ pub(crate) mod of_other_functions {
     }
 }
 
-/// A recorded type has other comments.
+/// Different comments on a recorded type.
 pub(crate) mod of_a_described_type {
     use super::*;
 
@@ -222,7 +222,8 @@ pub(crate) mod of_a_described_type {
     }
 }
 
-/// Other policies: of a step that is done, of one that writes and is done, and of one that has not begun.
+/// Different policies of a completed step, of a completed step with side effects, and of a step
+/// that has not started.
 pub(crate) mod of_other_policies {
     use super::*;
 
@@ -252,7 +253,7 @@ pub(crate) mod of_other_policies {
     }
 }
 
-/// A node is added, and read.
+/// An added node whose output is read.
 pub(crate) mod with_a_node {
     use super::*;
 
@@ -281,7 +282,7 @@ pub(crate) mod with_a_node {
     }
 }
 
-/// A node is added that nobody reads: it writes, above the gate.
+/// An added node with a side effect, before the gate. Its output is not read.
 pub(crate) mod with_a_node_that_is_not_read {
     use super::*;
 
@@ -309,7 +310,7 @@ pub(crate) mod with_a_node_that_is_not_read {
     }
 }
 
-/// A value is computed otherwise.
+/// A different computation of a value.
 pub(crate) mod of_another_value {
     use super::*;
 
@@ -336,7 +337,7 @@ pub(crate) mod of_another_value {
     }
 }
 
-/// A condition is another.
+/// A different condition.
 pub(crate) mod of_another_condition {
     use super::*;
 
@@ -363,7 +364,7 @@ pub(crate) mod of_another_condition {
     }
 }
 
-/// An argument is another.
+/// A different argument.
 pub(crate) mod of_another_argument {
     use super::*;
 
@@ -390,7 +391,7 @@ pub(crate) mod of_another_argument {
     }
 }
 
-/// Another function is called.
+/// A call of a different function.
 pub(crate) mod of_another_callee {
     use super::*;
 
@@ -417,7 +418,7 @@ pub(crate) mod of_another_callee {
     }
 }
 
-/// A node is renamed.
+/// A renamed node.
 pub(crate) mod of_another_name {
     use super::*;
 
@@ -444,7 +445,7 @@ pub(crate) mod of_another_name {
     }
 }
 
-/// A node is removed.
+/// A removed node.
 pub(crate) mod without_a_node {
     use super::*;
 
@@ -470,7 +471,7 @@ pub(crate) mod without_a_node {
     }
 }
 
-/// A recorded type is another.
+/// A different recorded type.
 pub(crate) mod of_another_type {
     use super::*;
 
@@ -509,7 +510,7 @@ pub(crate) mod of_another_type {
     }
 }
 
-/// A step that writes and is done has another argument.
+/// A different argument of a completed step with side effects.
 pub(crate) mod that_pays_more {
     use super::*;
 
@@ -536,7 +537,7 @@ pub(crate) mod that_pays_more {
     }
 }
 
-/// What a step that writes and is done reads is computed otherwise.
+/// A different computation of a value that a completed step with side effects reads.
 pub(crate) mod of_another_price {
     use super::*;
 
@@ -563,7 +564,7 @@ pub(crate) mod of_another_price {
     }
 }
 
-/// A step that writes and is done is renamed.
+/// A renamed step that has completed and has side effects.
 pub(crate) mod that_pays_under_another_name {
     use super::*;
 
@@ -591,7 +592,7 @@ pub(crate) mod that_pays_under_another_name {
     }
 }
 
-/// A step that writes and is done is removed.
+/// A removed step that has completed and has side effects.
 pub(crate) mod that_does_not_pay {
     use super::*;
 
@@ -618,7 +619,7 @@ pub(crate) mod that_does_not_pay {
     }
 }
 
-/// An inner workflow that writes nothing is another.
+/// A different inner workflow without side effects.
 pub(crate) mod that_checks_otherwise {
     use super::*;
 
@@ -651,7 +652,7 @@ pub(crate) mod that_checks_otherwise {
     }
 }
 
-/// An inner workflow that has written is another.
+/// A different inner workflow that has already had side effects.
 pub(crate) mod that_files_otherwise {
     use super::*;
 
@@ -684,7 +685,7 @@ pub(crate) mod that_files_otherwise {
     }
 }
 
-/// A step that writes and has not begun is another.
+/// A different step with side effects that has not started.
 pub(crate) mod that_sends_more {
     use super::*;
 

@@ -1,5 +1,6 @@
-//! Every call of a tool that needs an approval asks with its own arguments and is made after the answer: in every form of a
-//! workflow, with the arguments that a person gives, live and after a crash.
+//! Every call of a tool that needs an approval asks with its own arguments and is made after the
+//! answer: in every form of a workflow, with the arguments that a person revised, live and after a
+//! crash.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime};
 use serde_json::json;
 
 thread_local! {
-    /// The calls that were made in the thread of a test.
+    /// Calls made on the current test's thread.
     static SENT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -169,7 +170,8 @@ async fn asks_within_another(level: u32) -> Result<u32> {
 
 type Flow = Workflow<(u32,), u32>;
 
-/// Each way to write the call, with the levels of its questions for the input 1 if all calls are granted.
+/// Returns every way to write the call, with the levels of its questions for the input 1 if all
+/// calls are granted.
 fn flows() -> Vec<(Flow, Vec<u32>)> {
     vec![
         (asks_directly::workflow(), vec![2]),
@@ -214,7 +216,7 @@ async fn answered(
         let level = u32::try_from(about["level"].as_u64().unwrap()).unwrap();
         assert_eq!(question.message, format!("call `asks_remind(level: {level})`?"), "{}", flow.name());
         let made = sent();
-        // If calls ask at the same time, the granted ones may have been made.
+        // If calls ask concurrently, granted ones may have been made already.
         assert!(made.len() <= levels.len(), "{}: {made:?} before the answer about {level}", flow.name());
         let answer = answer(levels.len(), level);
         levels.push(level);
@@ -265,7 +267,7 @@ async fn a_denied_call_is_not_made() {
         assert!(!sent().contains(&expected[0]), "{}: {:?}", flow.name(), sent());
         assert_eq!(levels[0], expected[0], "{}", flow.name());
     }
-    // Only the last one.
+    // Denies only the last call.
     for (flow, expected) in flows().into_iter().filter(|(_, expected)| expected.len() > 1) {
         let last = expected.len() - 1;
         let (levels, ended, _) = answered(&flow, |at, _| match at == last {
@@ -418,7 +420,7 @@ async fn asks_whether(level: u32) -> Result<u32> {
     Ok(u32::from(approval.is_granted()))
 }
 
-/// Questions of a workflow that is called as a function cannot be answered.
+/// A workflow that is called as a function has no handle, so its questions cannot be answered.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_can_answer_is_an_error() {
     let mut flows: Vec<Flow> = flows().into_iter().map(|(flow, _)| flow).collect();

@@ -1,5 +1,6 @@
-//! Operators who answer twice, at once, late, from other processes and while no process executes the run, in every place where
-//! a call can ask. The first decision counts, each granted call is made once, no denied one is, and the run ends.
+//! Operators who answer twice, concurrently, late, from other processes and while no process
+//! executes the run, at every place where a call can ask. The first decision counts, each granted
+//! call is made once, a denied call is never made, and the run ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use agentflow_tests::Elsewhere;
 use serde_json::json;
 
 thread_local! {
-    /// The calls that were made in the thread of a test.
+    /// Calls made on the current test's thread.
     static WIPED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     static TRIES: Cell<u32> = const { Cell::new(0) };
 }
@@ -261,7 +262,7 @@ fn flows() -> Vec<Flow> {
     ]
 }
 
-/// The fate of a question.
+/// Action of the operators on a question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Grant,
@@ -270,13 +271,13 @@ enum Deed {
     /// No process executes the run when it is answered.
     GrantAtRest,
     DenyAtRest,
-    /// The question is asked again by the next process.
+    /// The next process asks the question again.
     CrashAndGrant,
     GrantTwice,
     DenyAndGrant,
-    /// Two operators decide at the same time.
+    /// Two operators decide concurrently.
     GrantAndDeny,
-    /// The answer to another question, by the path of this one.
+    /// Answers with the id of another question at the same path.
     GrantByWrongId,
     Cancel,
 }
@@ -307,7 +308,7 @@ struct Attacked {
     run: RunId,
     handle: RunHandle<Encoded>,
     granted: Vec<u32>,
-    /// The questions, and what became of each.
+    /// Questions with their paths, and the action on each.
     deeds: Vec<(String, String, Deed)>,
 }
 
@@ -334,7 +335,7 @@ impl Attacked {
         Self { store, elsewhere, runtime, operator, run, handle, granted: Vec::new(), deeds: Vec::new() }
     }
 
-    /// Ends the process of the run. No process executes it then.
+    /// Ends the process of the run, so that no process executes it.
     async fn crash(&mut self) {
         self.handle.clone().abandon();
         self.runtime = Self::process(&self.store, self.elsewhere);
@@ -354,7 +355,7 @@ impl Attacked {
         asked.unwrap()
     }
 
-    /// Refuses an answer, with an error that says why.
+    /// Checks that an answer is refused with a control error.
     async fn is_refused(&self, id: &str, answer: Approval) {
         for runtime in [&self.operator, &self.runtime] {
             let refused = runtime.approve(&self.run, id, answer.clone(), "eve").await.unwrap_err();
@@ -362,7 +363,7 @@ impl Attacked {
         }
     }
 
-    /// Does something to a question. Returns whether it was granted; `None` if the run was cancelled.
+    /// Acts on a question. Returns `true` if it was granted, and `None` if the run was cancelled.
     async fn deed(&mut self, deed: Deed, question: &OpenQuestion) -> Option<bool> {
         let id = &question.id;
         match deed {
@@ -418,11 +419,11 @@ impl Attacked {
         Some(true)
     }
 
-    /// Lets an operator do things until the run ends.
+    /// Acts on every question until the run ends.
     async fn attack(mut self, mut choose: impl FnMut(usize) -> Deed) {
         let (mut questions, mut is_cancelled) = (0, false);
         while let Some(question) = self.asked().await {
-            // What does not wait for the answer has the time to happen.
+            // Lets the steps run that do not wait for the answer.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let deed = choose(questions);
             questions += 1;
@@ -460,7 +461,7 @@ impl Attacked {
     }
 }
 
-/// Runs an attack, and names what fails.
+/// Runs an attack. A failure names the workflow and the attack.
 async fn attacked(flow: &Flow, elsewhere: bool, how: &str, choose: impl FnMut(usize) -> Deed) {
     use futures_util::FutureExt;
     let attack = async { Attacked::begin(flow, elsewhere).await.attack(choose).await };
@@ -516,8 +517,8 @@ async fn atk_beside_a_failure(level: u32) -> Result<u32> {
     Ok(below + done)
 }
 
-/// A failure ends the questions beside it. They are asked again when the failed node is retried, and the answer to the
-/// earlier ones is refused.
+/// A failure closes concurrent questions. They are asked again when the failed node is retried, and
+/// answers to the closed ones are refused.
 #[tokio::test(start_paused = true)]
 async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
     for elsewhere in [false, true] {

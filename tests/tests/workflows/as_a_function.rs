@@ -1,5 +1,6 @@
-//! A workflow means what its function means: the same body, written once, as a plain `async fn` and as a `#[workflow]`,
-//! with the same results and the same effects in an order that the function could have.
+//! A workflow behaves like its function. Each body is written once and compiled as a plain `async
+//! fn` and as a `#[workflow]`. Both have the same results and the same effects, in an order that
+//! the function could have.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// The same body twice, in a macro of its own.
+/// Expands the same body twice, within a `macro_rules!` macro.
 macro_rules! grouped {
     ($name:ident, $value:expr) => {
         #[workflow]
@@ -43,7 +44,7 @@ macro_rules! twin {
     };
 }
 
-/// A log of effects for each test.
+/// The log of effects of each test.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 tokio::task_local! {
@@ -252,7 +253,7 @@ async fn they_survive_a_crash_at_every_write() {
     CrashTest::new(&rounds::workflow(), || (3,)).run().await;
 }
 
-/// Three readers of one value, in steps, in a gate and at the end.
+/// Reads one value in steps, in a gate and at the end.
 #[workflow]
 async fn one_id() -> Result<Vec<u32>> {
     let id = new_id();
@@ -278,7 +279,7 @@ async fn a_value_is_computed_once() {
     sleep(Duration::from_secs(1)).await;
     drop(handle);
     drop(runtime);
-    // Another process, in which ids start elsewhere.
+    // Simulates another process, whose ids start at another value.
     new_id();
     let other = test_runtime().store(store.as_another_process()).build();
     let handle = other.resume(&run).await.unwrap();
@@ -330,7 +331,7 @@ fn passes(what: &str) -> Result<(), Failed> {
     if what == "bad" { Err("it is bad".into()) } else { Ok(()) }
 }
 
-/// Each check and gate stands in the body of a loop or a form.
+/// Has each check and gate in the body of a loop or a form.
 #[workflow]
 async fn held_back_by_bodies(words: Vec<String>) -> Result<u32, Failed> {
     let first = look(1).await?;
@@ -380,16 +381,16 @@ fn what_is_below_a_body_with_a_check_or_a_gate_waits_for_it() {
     assert_eq!(order("fifth"), ["either: gate"], "the author lets `beside` happen when it suits");
 }
 
-/// One test, since they share a log.
+/// A single test, because the cases share a log.
 #[tokio::test(start_paused = true)]
 async fn written_order_is_kept_where_it_can_be_noticed() {
     let log = || std::mem::take(&mut *LOG.lock().unwrap());
     let began = Instant::now();
     assert_eq!(ordered(3).await.unwrap(), 18);
     assert_eq!(log(), ["read 3", "wrote 3", "read 4", "wrote 2", "wrote 1", "read 5"]);
-    // The two reads together, then the writes one after another, then what reads below them.
+    // The two reads run together, then the writes in order, then the read below them.
     assert_eq!(began.elapsed().as_secs(), 4 + 2 + 1 + 5);
-    // What fails above a write keeps it from happening.
+    // A failure above a write prevents the write.
     assert!(ordered(13).await.is_err());
     assert_eq!(log(), ["wrote 3", "read 4", "read 13"]);
     let runtime = test_runtime().store(MemoryStore::new()).build();
@@ -413,7 +414,7 @@ fn the_graph_says_why_a_node_waits() {
     assert_eq!(order("now"), ["meanwhile: above", "approval: gate"], "a clock is read at its place");
 }
 
-/// More reads than the longest tuple.
+/// Has more reads than the longest tuple.
 #[workflow]
 async fn many_reads(n: u32) -> Result<u32> {
     let (a, b, c, d, e) = (n + 1, n + 2, n + 3, n + 4, n + 5);
@@ -443,7 +444,7 @@ async fn there_is_no_limit_of_reads() {
     assert_eq!(many_reads(0).await.unwrap(), 3 * 15 + 1 + 2 + 3);
 }
 
-/// Names follow from calls, and not from places.
+/// Node names are derived from calls, not from positions.
 #[workflow]
 async fn names(to: String) -> Result<u32, Failed> {
     let text = same(&to).await?;
@@ -497,7 +498,8 @@ async fn read_slowly_apart(seconds: u32) -> u32 {
     seconds
 }
 
-/// `lost` fails after `once` has stopped what is below it, so `reader` is decided on while everything is stopped.
+/// `lost` fails after the failure of `once` has stopped the later nodes, so `reader` is decided
+/// while everything is stopped.
 #[workflow]
 async fn decided_while_stopped() -> Result<u32, Failed> {
     let slow = read_slowly_apart(4).await;
@@ -515,7 +517,7 @@ async fn what_was_decided_while_a_run_was_stopped_has_its_turn_after_a_retry() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let handle = runtime.start(decided_while_stopped::workflow(), ()).await.unwrap();
     let run = handle.run_id().clone();
-    // `slow` is above the failure and still runs, so the run is not over.
+    // `slow` precedes the failure and still runs, so the run has not ended.
     sleep(Duration::from_secs(3)).await;
     REPAIRED.store(1, Ordering::Relaxed);
     runtime.retry(&run, "once", "ada").await.unwrap();

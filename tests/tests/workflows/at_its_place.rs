@@ -1,5 +1,5 @@
-//! A value that looks at a clock, at chance or at what others change is computed at its place: after the steps that are
-//! written above it, as in a function. A value that is made of values alone delays nothing.
+//! A value that depends on a clock, on chance or on shared data is computed at its place: after the
+//! steps above it, as in a function. A value that depends only on other values delays no step.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentflow::prelude::*;
 use tokio::time::{Instant, sleep};
 
-/// Milliseconds on the clock of the test.
+/// Returns the milliseconds on the clock of the test.
 fn now_ms() -> u64 {
     thread_local! {
         static BEGIN: Instant = Instant::now();
@@ -88,7 +88,7 @@ async fn what_is_made_of_values_delays_nothing() {
 static RATE: AtomicU64 = AtomicU64::new(0);
 static RATES: std::sync::Mutex<Vec<u64>> = std::sync::Mutex::new(Vec::new());
 
-/// Changes the rate that others read, after a while.
+/// Changes the shared rate after a while.
 async fn refresh(rate: u64) -> Result<u64> {
     sleep(Duration::from_millis(5)).await;
     RATE.store(rate, Ordering::SeqCst);
@@ -100,7 +100,7 @@ fn in_euro(cents: u64) -> u64 {
     cents * RATE.load(Ordering::SeqCst)
 }
 
-/// A type of the program whose methods depend on more than its value.
+/// A type of the program whose methods depend on shared data.
 struct Converter;
 
 impl Converter {
@@ -115,7 +115,7 @@ async fn shown(n: u64) -> Result<u64> {
     Ok(n)
 }
 
-/// Each body reads the rate after `refresh` has set it.
+/// Reads the rate after `refresh` has set it, in each body.
 macro_rules! rates {
     ($($name:ident ($rate:ident, $cents:ident) $body:tt)*) => {
         $(#[workflow]
@@ -248,7 +248,7 @@ async fn a_file_is_read_after_the_steps_above() {
     std::fs::remove_file(folder).unwrap();
 }
 
-/// The values of a gate are computed after the steps above. Known reads do not wait.
+/// The values of a gate are computed after the steps above. Known pure reads do not wait.
 #[test]
 fn only_values_that_may_read_an_effect_wait() {
     let order = |graph: &agentflow::workflow::Graph, node: &str| {

@@ -1,5 +1,5 @@
-//! Runs under several attacks at once: an operator, a crash, a changed definition and a snapshot. A request that was
-//! granted keeps its effect, and no process holds a run that it does not execute.
+//! Runs under several attacks at once: an operator, a crash, a changed definition and a snapshot.
+//! An accepted request keeps its effect, and no process holds a run that it does not execute.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,7 +25,7 @@ async fn pass(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
 
-/// A store, a clock and the process that has them now.
+/// A store and a clock that successive processes use.
 struct World {
     store: MemoryStore,
     clock: TestClock,
@@ -36,7 +36,7 @@ impl World {
         Self { store: MemoryStore::new(), clock: TestClock::new() }
     }
 
-    /// A process that has just begun.
+    /// Starts a process.
     fn process(&self) -> Runtime {
         test_runtime().clock(self.clock.clone()).store(self.store.clone()).build()
     }
@@ -65,7 +65,7 @@ async fn status(store: &impl Store, run: &RunId) -> (RunStatus, Option<PauseReas
     (record.status, record.pause_reason)
 }
 
-/// The process ends.
+/// Ends the process of a run.
 async fn end<T>(handle: RunHandle<T>) -> RunId {
     let run = handle.run_id().clone();
     handle.abandon();
@@ -112,7 +112,7 @@ fn failing_while(fails: &Arc<AtomicBool>, after: u64) -> impl Future<Output = St
     }
 }
 
-/// `x`, which fails, and `y` beside it, which is long.
+/// Builds `x`, which fails, and a long `y` that runs concurrently.
 fn stopped_in_the_middle(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> {
     let fails = Arc::clone(fails);
     Workflow::build("stopped", ["items"], |b, (items,)| {
@@ -126,7 +126,7 @@ fn stopped_in_the_middle(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> 
     .unwrap()
 }
 
-/// All but `items` wait for `x`, which fails; `z` waits for all of `y` besides.
+/// Builds nodes that all wait for `x`, which fails, except `items`. `z` also waits for all of `y`.
 fn skipped_behind(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> {
     let fails = Arc::clone(fails);
     Workflow::build("skipped", ["items"], |b, (items,)| {
@@ -142,7 +142,7 @@ fn skipped_behind(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> {
     .unwrap()
 }
 
-/// A node fails and is retried; a snapshot is kept while the others are at work, and the process ends.
+/// A node fails and is retried, a snapshot is stored while the others run, and the process ends.
 async fn retried_kept_and_ended(flow: impl Fn(&Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32>) {
     let (world, fails) = (World::new(), Arc::new(AtomicBool::new(true)));
     let flow = flow(&fails);
@@ -225,7 +225,8 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
         })
         .unwrap()
     };
-    // A node that began and may not be repeated stays as it was; only after this one may a payment be made.
+    // An interrupted node that must not be repeated keeps its record. A payment may be made only
+    // after it.
     let handle = world.process().start(flow("old", 10, true), items(4000)).await.unwrap();
     pass(1000).await;
     let run = end(handle).await;
@@ -299,7 +300,7 @@ async fn a_snapshot_keeps_what_the_items_of_a_changed_node_have_done() {
     drop(handle);
 }
 
-/// A workflow as a step.
+/// Runs a workflow as a step.
 fn step_of(
     inner: &Workflow<(u32,), u32>,
 ) -> impl Fn(Context, (u32,)) -> BoxFuture<'static, Result<u32, Error>> + use<> {
@@ -425,7 +426,7 @@ async fn a_workflow_in_a_step_that_has_changed_asks_before_it_runs_anew() {
     );
 }
 
-/// A step whose own error is that something else was cancelled.
+/// A step that fails because another run was cancelled.
 async fn cancelled_elsewhere() -> Result<u32, Error> {
     let flow = Workflow::<(u32,), u32>::build("elsewhere", ["n"], |b, (n,)| {
         b.node("x", (n,), |_, (n,): (u32,)| async move {
@@ -443,7 +444,7 @@ fn gives_up(_: Context, _: (u32,)) -> impl Future<Output = Result<u32, Error>> +
     cancelled_elsewhere()
 }
 
-/// Runs a workflow of an `n` of 1 whose node is of some form, and gives its result.
+/// Runs a workflow with a single node and the input 1, and returns its result.
 async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, String> {
     let world = World::new();
     let runtime = world.process();
@@ -510,7 +511,7 @@ fn gate(name: &str) -> Workflow<(u32,), u32> {
     .unwrap()
 }
 
-/// A race that a branch with a gate loses, then a step that is long, or another gate.
+/// Builds a race that a branch with a gate loses, followed by a long step or by another gate.
 fn loser_asks(asks_again: bool) -> Workflow<(u32,), u32> {
     Workflow::build("outer", ["n"], |b, (n,)| {
         let asks = step_of(&gate("inner"));
@@ -546,7 +547,7 @@ async fn the_gate_of_a_branch_that_lost_its_race_asks_no_more() {
     let before = world.length(&run).await;
     refused(runtime.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
     assert_eq!(world.length(&run).await, before, "nothing is written");
-    // At rest.
+    // The same without an executing process.
     end(handle).await;
     let second = world.process();
     refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
@@ -566,7 +567,7 @@ async fn the_gate_of_an_attempt_that_gave_up_asks_no_more_until_the_next_one() {
     let world = World::new();
     let asks = step_of(&gate("inner"));
     let flow = Workflow::<(u32,), u32>::build("outer", ["n"], move |b, (n,)| {
-        // A time limit would stand still, so the step gives up by itself.
+        // A time limit would be suspended during the question, so the step gives up on its own.
         b.node(Node::new("s").retry(3), (n,), move |cx, n| {
             let asked = asks(cx, n);
             async move {
@@ -588,7 +589,7 @@ async fn the_gate_of_an_attempt_that_gave_up_asks_no_more_until_the_next_one() {
         runtime.approve(&run, "s/ok", Approval::granted(), "ada").await,
         "the node `s/ok` waits for no answer: it is cancelled",
     );
-    // The next attempt continues the workflow, which asks again.
+    // The next attempt continues the nested workflow, which asks again.
     pass(1_800).await;
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Approval)));
     assert_eq!(report(&runtime, &run, "s/ok").await.status.to_string(), "awaiting_approval");
@@ -650,7 +651,7 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     assert_eq!(world.status(&run).await, operator);
     second.unpause(&run).await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
-    // While it is executed.
+    // The same while the run is executed.
     let handle = second.resume_as(&run, &flow).await.unwrap();
     pass(100).await;
     assert_eq!(world.status(&run).await, interrupted);
@@ -723,7 +724,7 @@ async fn a_run_that_another_process_took_is_operated_there() {
     assert_eq!(late.to_string(), "the run cannot be cancelled: it is over (cancelled)");
 }
 
-/// A gate that asked is gone, in the workflow itself or in one that is a step.
+/// The removed gate is in the workflow itself or in a nested one.
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_a_change_took_away_asks_no_more() {
     for nested in [false, true] {
@@ -766,7 +767,7 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
     }
 }
 
-/// A store that takes its time: some before it does what it is asked to, and some more before it says so.
+/// A slow store. It waits before each operation and again before it returns.
 #[derive(Clone, Debug)]
 struct Slow {
     kept: ProcessStore,
@@ -840,7 +841,7 @@ impl agentflow::store::StoreLayer for Slow {
     }
 }
 
-/// Two processes that have a store: the first one's is slow.
+/// Two processes with a common store; the store of the first is slow.
 struct Two {
     store: ProcessStore,
     first: Runtime,
@@ -856,7 +857,7 @@ impl Two {
         Self { store, first, second }
     }
 
-    /// A run that waits for its answer, and whose process has ended.
+    /// Creates a run that waits for its answer and whose process has ended.
     async fn at_rest(&self, run: &RunId) {
         let handle = self.first.start(gate("gate"), 1).run_id(run.clone()).await.unwrap();
         pass(1000).await;
@@ -864,7 +865,8 @@ impl Two {
         pass(1000).await;
     }
 
-    /// Nobody holds the run without executing it: a request of the second process is done.
+    /// Checks that no process holds the run without executing it: a request of the second process
+    /// takes effect.
     async fn is_taken_care_of(&self, run: &RunId, dropped_after: u64) {
         pass(1000).await;
         match self.second.pause(run).await {
@@ -875,7 +877,7 @@ impl Two {
     }
 }
 
-/// Longer than any of it takes, in milliseconds.
+/// Longer than any of the operations, in milliseconds.
 const LONGEST: u64 = 400;
 
 #[tokio::test(start_paused = true)]
@@ -959,7 +961,7 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
         let idle = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // The first run is on a tokio runtime that ends or that nobody polls any more.
+        // The first run is on a tokio runtime that ends or is no longer polled.
         let first = idle.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-1")).into_future()).unwrap();
         let handle = busy.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-2")).into_future()).unwrap();
         let idle = (!first_ends).then_some(idle);
@@ -970,7 +972,7 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
     }
 }
 
-/// Asks for something while the run stops at some moment: whoever is refused has done nothing.
+/// Makes a request while the run stops at some moment. A refused request must have no effect.
 async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'static>(
     ask: impl Fn(Runtime, RunId) -> A,
     is_effect: impl Fn(&EventKind) -> bool,
@@ -1161,7 +1163,7 @@ async fn a_removed_workflow_with_a_gate() {
     assert_eq!((live, world.status(&run).await), ((RunStatus::Running, None), (RunStatus::Queued, None)));
 }
 
-/// A router with a step in each arm, of a version.
+/// Builds one version of a router with a step in each arm.
 fn routed(version: &'static str, arm: usize) -> Workflow<(u32,), u32> {
     Workflow::build("routed", ["n"], move |b, (n,)| {
         let router = b.route(Node::new("r").calls(version), ["x", "y"], (n,), move |_: (u32,)| Step::Ok(arm));
@@ -1234,7 +1236,7 @@ async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when
     }
 }
 
-/// `mapped`: the step is one for each item of a list.
+/// If `mapped`, the step runs once per item of a list.
 async fn stopped_after_a_payment(mapped: bool) {
     let paid = Arc::new(AtomicU32::new(0));
     let fails = Arc::new(AtomicBool::new(true));

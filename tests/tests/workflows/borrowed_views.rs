@@ -1,6 +1,6 @@
-//! A `let` that borrows from a value, as one writes it without thinking of records: each reader looks at the value
-//! again, and one that may not be there fails where it is written. Each body is written once, as a plain `async fn` and
-//! as a `#[workflow]`, and has the same results and the same effects.
+//! A `let` that borrows from a recorded value. Each reader computes the view again, and a view that
+//! may be missing fails where it is written. Each body is written once as a plain `async fn` and as
+//! a `#[workflow]`, with the same results and effects.
 
 use std::sync::{Arc, Mutex};
 

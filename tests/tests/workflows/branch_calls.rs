@@ -1,5 +1,6 @@
-//! Calls of tools in the branches of a `race!` or a `fallback!`: each is judged by itself when its process ends. One that
-//! waits for a person still does afterwards; one that was interrupted is not done twice.
+//! Tool calls in the branches of a `race!` or a `fallback!`. When the process ends, each call is
+//! recovered separately: a call that waits for a person keeps waiting, and an interrupted call is
+//! not repeated.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Whoever calls a tool, its policy and the hooks around it are the same: an agent, a step of a workflow that calls it
-//! among other things, a node that is the call, a registry.
+//! A tool's policy and middleware apply equally to every caller: an agent, a workflow step that
+//! makes the call among others, a node that is the call, a registry.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,13 +41,13 @@ async fn slow(cents: u64) -> Result<u64, String> {
     Ok(cents)
 }
 
-/// Says too much.
+/// Returns more than its output limit.
 #[tool(effects = "read", max_output = 2)]
 async fn huge(cents: u64) -> Result<u64, String> {
     Ok(cents * 1000)
 }
 
-/// Loses its mind.
+/// Panics.
 #[tool(effects = "read")]
 async fn panics(cents: u64) -> Result<u64, String> {
     assert!(cents == 0, "too many cents");
@@ -88,7 +88,7 @@ async fn others_as_node(tool: String, cents: u64) -> Result<u64, Failed> {
     Ok(out)
 }
 
-/// An error that can be made of all others.
+/// An error type with a conversion from all others.
 #[derive(Debug)]
 struct Failed(String);
 
@@ -112,7 +112,7 @@ impl From<String> for Failed {
 
 type Notes = Arc<Mutex<Vec<String>>>;
 
-/// What the inner of two hooks does.
+/// Behavior of the inner of two hooks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Nothing,
@@ -128,7 +128,7 @@ enum Does {
     FailsAfter,
 }
 
-/// Notes what it sees, without names of steps.
+/// Middleware that records each call, without the names of steps.
 struct Hook {
     name: &'static str,
     does: Does,
@@ -190,8 +190,8 @@ enum Caller {
     Registry,
 }
 
-/// What came of a call: the tool's answer or the kind of the failure, what hooks saw, what the tool got, what is
-/// recorded.
+/// Effects of a call: the tool's output or the kind of the failure, the calls seen by middleware,
+/// the calls that reached the tool, and the recorded events.
 #[derive(Debug, PartialEq)]
 struct Came {
     outcome: Result<Value, String>,
@@ -262,7 +262,7 @@ where
     Ok(serde_json::to_value(ended).unwrap())
 }
 
-/// The calls of tools as they are recorded, without where they are.
+/// Returns the recorded tool calls without their paths.
 async fn recorded(store: &MemoryStore) -> Vec<String> {
     let mut lines = Vec::new();
     for run in store.list(RunFilter::default()).await.unwrap() {
@@ -283,7 +283,8 @@ async fn recorded(store: &MemoryStore) -> Vec<String> {
     lines
 }
 
-/// A tool, what the inner hook does, and what comes of the call: its outcome, what hooks saw, what was paid.
+/// A tool, the behavior of the inner hook, and the expected effects: the outcome, the calls seen by
+/// middleware, and the payments.
 type Row = (&'static str, Does, Result<Value, String>, Vec<String>, Vec<u64>);
 
 #[tokio::test(start_paused = true)]
@@ -333,7 +334,7 @@ async fn a_policy_does_not_depend_on_who_calls() {
         for caller in [Caller::Step, Caller::Node] {
             let mut came = call(caller, tool, 7, Some(does)).await;
             if tool == "ledger" {
-                // A step without the scope ends before the call has a record.
+                // Without the scope, a step fails before its call is recorded.
                 assert_eq!(came.recorded, Vec::<String>::new());
                 came.recorded.clone_from(&expected.recorded);
             }
@@ -375,11 +376,11 @@ async fn without_hooks_the_limits_are_the_same() {
             assert_eq!(call(caller, tool, 7, None).await.outcome, Err(kind.to_owned()), "{caller:?} {tool}");
         }
     }
-    // A node that is the call is the record of it, as long as no hook has a part in it.
+    // A node that is a single call is itself the record of the call, unless middleware applies.
     assert_eq!(call(Caller::Node, "pay", 7, None).await.recorded, Vec::<String>::new());
 }
 
-/// Mails; nobody knows what a second letter does.
+/// Posts a letter. It is not idempotent.
 #[tool]
 async fn post(cx: &Context, log: Inject<EffectLog>, to: String) -> Result<String, String> {
     log.note(cx);
@@ -398,7 +399,7 @@ async fn posts(cx: &Context, to: String) -> Result<(Vec<String>, Vec<String>), F
     Ok((first, all))
 }
 
-/// Gives every letter another receiver, and says of every answer that it was seen.
+/// Middleware that changes the receiver of every letter and marks every answer.
 struct Redirects;
 
 #[async_trait]
@@ -434,7 +435,7 @@ async fn calls_that_hooks_have_changed_are_known_again_after_a_crash() {
     assert!(effects.counts().values().all(|count| *count == 1), "{effects:?}");
 }
 
-/// Finds somebody.
+/// Finds a person.
 #[tool(effects = "read")]
 async fn find(to: String) -> Result<String, String> {
     Ok(format!("posted {to}"))
@@ -492,7 +493,7 @@ async fn hooks_stand_around_the_calls_in_forms_and_inner_workflows_also_after_a_
     assert!(effects.counts().values().all(|count| *count == 1), "{effects:?}");
 }
 
-/// Takes what cannot be written.
+/// Takes a value that cannot be serialized.
 #[tool(effects = "read")]
 async fn take(order: Order) -> u32 {
     order.number
@@ -511,7 +512,7 @@ async fn takes(number: u64) -> Result<u32> {
     Ok(taken)
 }
 
-/// Has hooks, but none around tools.
+/// Middleware without hooks for tools.
 struct Elsewhere;
 
 #[async_trait]
@@ -536,7 +537,7 @@ async fn arguments_without_a_json_form_are_no_way_around_a_hook() {
     assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
 }
 
-/// Answers with a text where a number is expected.
+/// Middleware that returns a text instead of a number.
 struct Babbles;
 
 #[async_trait]
@@ -584,7 +585,7 @@ async fn halves_as_value(cents: u64) -> Result<u64> {
     Ok(same)
 }
 
-/// What only some may read.
+/// Reads a book that requires a scope.
 #[tool(effects = "read", scopes(books))]
 fn book(cents: u64) -> u64 {
     cents
@@ -620,7 +621,7 @@ async fn now<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// Waits before each call.
+/// Middleware that waits before each call.
 struct Waits;
 
 #[async_trait]

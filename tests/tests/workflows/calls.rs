@@ -1,5 +1,6 @@
-//! Calls within a step: however a call of a tool, an agent or a workflow is wrapped, its policy holds, it has a record of
-//! its own, and it is not made again when its step is.
+//! Calls within a step. The policy of a tool, agent or workflow applies however the call is
+//! wrapped, each call has its own record, and a recorded call is not repeated when its step runs
+//! again.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use agentflow::{Error, Result, RunId};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace, within};
 use futures_util::StreamExt;
 
-/// Sends a letter; nobody knows what a second one does.
+/// Sends a letter. It is not idempotent.
 #[tool]
 async fn mail(cx: &Context, log: Inject<EffectLog>, to: String) -> Result<String, String> {
     log.note(cx);
@@ -67,7 +68,7 @@ fn mailing(cx: &Context) -> Result<Inject<EffectLog>> {
     cx.inject()
 }
 
-/// Mails everybody, in a loop in a function that is not a tool.
+/// Mails everyone in a loop, within a plain function.
 async fn mail_all(cx: &Context, names: Vec<String>) -> Result<Vec<String>> {
     let mut done = Vec::new();
     for name in names {
@@ -179,7 +180,7 @@ async fn an_operator_answers_a_call_after_a_restart() {
     assert_eq!(effects.count("all/tool#1.refund"), 0);
 }
 
-/// The steps of a run in memory, as lines, and its end.
+/// Returns the steps of a run in memory as lines, and its result.
 pub(crate) async fn run_of<Out: agentflow::value::NodeValue>(
     workflow: &agentflow::Workflow<(u64,), Out>,
     describe: impl FnOnce(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder,
@@ -274,7 +275,7 @@ async fn the_next_attempt_keeps_what_was_written_and_reads_anew() {
     assert_eq!(lines.iter().filter(|line| line.contains("charge completed")).count(), 1, "{lines:#?}");
 }
 
-/// The names in the order of this process, and whether the process stops after the first.
+/// The order of the names in this process. `stops` ends the process after the first name.
 struct Order {
     names: Mutex<Vec<String>>,
     stops: bool,
@@ -299,7 +300,8 @@ async fn in_order(cx: &Context, _cents: u64) -> Result<usize> {
     Ok(sent.len())
 }
 
-/// Runs a workflow until a call of a tool is over, stops the process, and runs it to its end in another.
+/// Runs a workflow until a call has finished, stops the process, and completes the run in another
+/// process.
 async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
     workflow: &agentflow::Workflow<(u64,), Out>,
     describe: impl Fn(u32) -> agentflow::runtime::RuntimeBuilder,
@@ -370,7 +372,7 @@ async fn arguments_that_change_from_process_to_process_are_reported() {
     assert_eq!(ended.unwrap_err().to_string(), failed("the run is paused".to_owned()).to_string());
 }
 
-/// What it returns has no way back from JSON.
+/// Serializable but not deserializable.
 #[derive(agentflow::serde::Serialize)]
 #[serde(crate = "agentflow::serde")]
 struct Receipt {
@@ -500,7 +502,7 @@ async fn agents_and_workflows_without_a_context_are_part_of_the_run() {
     }
 }
 
-/// An error type that hides ours.
+/// An error type that hides the library's error.
 #[derive(Debug)]
 struct Hidden(String);
 

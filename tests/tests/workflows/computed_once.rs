@@ -1,5 +1,6 @@
-//! A value is computed once, also if its methods have names of the standard library: only methods of standard types are computed
-//! again by each reader. Each body runs as a plain `async fn` and as a `#[workflow]`.
+//! A value is computed once, even if its methods have names of the standard library. Only methods
+//! of standard types are computed again by each reader. Each body runs as a plain `async fn` and as
+//! a `#[workflow]`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +18,7 @@ tokio::task_local! {
     static DRAWN: AtomicU32;
 }
 
-/// The number of the draw in this test.
+/// Returns the number of the draw in this test.
 fn draw() -> u32 {
     DRAWN.try_with(|drawn| drawn.fetch_add(1, Ordering::SeqCst)).unwrap_or_default()
 }
@@ -209,7 +210,7 @@ twins! {
     }
 }
 
-/// Draws from the process, as a counter in a static does: another process would draw other numbers.
+/// Draws from a counter of the process, so another process would draw other numbers.
 static OF_PROCESS: AtomicU32 = AtomicU32::new(1);
 
 struct Counter;

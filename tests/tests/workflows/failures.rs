@@ -1,4 +1,5 @@
-//! Which failures of a step `retry` repeats: those that may pass, and never those that no attempt can change.
+//! Failures that `retry` repeats: temporary ones, but never those that another attempt cannot
+//! change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,7 @@ use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within}
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
-/// How many attempts at a step that always fails are made, and the kind that its run fails with.
+/// Runs a step that always fails. Returns the number of attempts and the failure kind of its run.
 async fn attempts_with<E: StepFailure>(
     builder: RuntimeBuilder,
     retry: RetryPolicy,
@@ -68,7 +69,7 @@ async fn errors_that_no_attempt_changes_are_not_repeated() {
     assert_eq!(attempts(model(ModelErrorKind::Auth)).await.0, 1);
     assert_eq!(attempts(model(ModelErrorKind::NotFound)).await.0, 1);
     assert_eq!(attempts(model(ModelErrorKind::BadRequest)).await.0, 1);
-    // A quota that is used up: the provider says that it will not pass.
+    // An exhausted quota: the provider declares the failure as permanent.
     assert_eq!(attempts(|| ModelError::new(ModelErrorKind::RateLimited, "no quota").permanent()).await.0, 1);
     let (made, kind) = attempts(|| ToolError::invalid_arguments("`count` is missing")).await;
     assert_eq!((made, kind), (1, FailureKind::InvalidArguments));
@@ -112,12 +113,12 @@ async fn a_policy_that_repeats_everything_does_not_repeat_what_is_final() {
         retry
     };
     assert_eq!(attempts_with(test_runtime(), any(), used_up).await.0, 1);
-    // A key may be put right in the meantime; a policy that asks for it tries again.
+    // A key may be corrected in the meantime, so a policy may retry the failure.
     let auth = || ModelError::new(ModelErrorKind::Auth, "no key");
     assert_eq!(attempts_with(test_runtime(), any(), auth).await.0, 3);
 }
 
-/// A workflow of one node with two retries that runs an agent.
+/// Builds a workflow with a single node that runs an agent, with two retries.
 fn of_agent(agent: Agent) -> Workflow<(), String> {
     Workflow::build("agents", [], move |b, ()| {
         b.node(Node::new("agent").retry(2), (), move |cx, ()| {

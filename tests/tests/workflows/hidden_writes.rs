@@ -1,6 +1,6 @@
-//! A tool that writes keeps its written order when a plain function of a step calls it: it waits for the steps above, and gates
-//! and reads below wait for it. The plan shows only that the step calls a function. All of this also holds for steps that
-//! another runtime executes.
+//! A tool with side effects keeps its written order when a plain function of a step calls it. It
+//! waits for the steps above, and gates and reads below wait for it, although the plan shows only
+//! that the step calls a function. The same holds for steps that another runtime executes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn slow(room: u32, ms: u64) -> Result<u32, Failed> {
     if room == 0 { Err("there is no room".into()) } else { Ok(room) }
 }
 
-/// The process that executes the steps: that of the run, or another one.
+/// The runtime that executes the steps: the run's own, or another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Here,
@@ -154,8 +154,8 @@ async fn again_above(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
     Ok(first + second)
 }
 
-/// The step below begins while the step above waits for its second attempt. It leaves its place to that one, and its time
-/// limit stands still meanwhile.
+/// The step below starts while the step above waits for its second attempt. It releases its
+/// concurrency slot to that attempt, and its time limit is suspended meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_step_above_is_retried_while_a_write_waits() {
     for place in PLACES {
@@ -206,7 +206,7 @@ async fn marks_below(cx: &Context, a: u32, ms: u64) -> Result<u32, Failed> {
     Ok(first + marked)
 }
 
-/// A tool that is not `async` cannot wait: it fails before it has its effect.
+/// A tool that is not `async` cannot wait, so it fails before it has its effect.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_cannot_wait_fails_with_a_remedy() {
     for place in PLACES {

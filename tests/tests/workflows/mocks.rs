@@ -1,4 +1,5 @@
-//! Mocks by name: they answer from any depth, everything around a call stays real, and what was not expected fails.
+//! Mocks by name. They apply at any depth, the policies around a call stay active, and unexpected
+//! calls fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -154,7 +155,7 @@ async fn policies_stay_around_what_is_replaced() {
         let slow = by_a_helper(paid).await?;
         Ok(slow)
     }
-    // Without the scope nothing is asked and nothing called.
+    // Without the scope no question is asked and no call is made.
     let mocks = Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_worth", Calls::never()).person([]);
     let error = kit_policies::workflow().run(&mocks.runtime().build(), 3).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Unauthorized, "{error}");
@@ -181,7 +182,7 @@ async fn policies_stay_around_what_is_replaced() {
     ));
     check_events(&events).unwrap();
 
-    // A model gets the refusal of a tool that it may not call, and the time-out of one that is slow.
+    // The model receives the refusal of a tool that it may not call, and the timeout of a slow one.
     let model = ScriptedModel::new([
         Turn::calls([("kit_pay_out", json!({"cents": 1})), ("kit_refund", json!({"order": 1, "cents": 1}))]),
         Turn::text("I see.").expect_failure("kit_pay_out", ToolStatus::Unauthorized, "money").expect_failure(
@@ -190,7 +191,7 @@ async fn policies_stay_around_what_is_replaced() {
             "10s",
         ),
     ]);
-    // Its policy retries it, whoever calls.
+    // The tool's policy retries it for every caller.
     let slow = || Call::any().after(Duration::from_secs(60));
     let mocks = Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_refund", [slow(), slow()]);
     let agent = Agent::new(model.clone()).tools(tools![kit_pay_out, kit_refund]).runtime(&mocks.runtime().build());
@@ -218,7 +219,7 @@ async fn an_error_is_one_of_the_functions_own_type() {
     );
     assert_eq!(kit_stock::workflow().run(&mocks.runtime().build(), 9).await.unwrap(), 4);
     mocks.finish();
-    // A text is not an error of that type, so it ends the step.
+    // A text cannot be converted to that error type, so it ends the step.
     let mocks = Mocks::new().tool("kit_take", Call::any().fails("the door is closed"));
     let error = kit_stock::workflow().run(&mocks.runtime().build(), 9).await.unwrap_err().to_string();
     assert!(error.contains("the door is closed"), "{error}");
@@ -237,7 +238,7 @@ async fn an_agent_answers_by_its_type_and_a_workflow_with_its_output() {
     let level = kit_judged::workflow().run(&mocks.runtime().build(), "it".to_owned()).await.unwrap();
     assert_eq!(level, 9, "an answer that does not fit goes back, as it does to a model");
     mocks.finish();
-    // A list is given as the type is, whatever form providers need.
+    // A list is returned as the declared type, independent of the form that providers require.
     let list = Agent::new("openai/gpt-5-mini").name("kit-list").output::<Vec<u8>>();
     let mocks = Mocks::new().agent("kit-list", Call::any().returns([1, 2]));
     assert_eq!(*list.runtime(&mocks.runtime().build()).run("Which?").await.unwrap().output(), [1, 2]);
@@ -295,13 +296,13 @@ async fn a_replaced_tool_needs_no_resource() {
     let model = ScriptedModel::new([Turn::call("kit_create", json!({"name": "ada"})), Turn::text("done")]);
     let agent = Agent::new(model).tools(tools![kit_create]).runtime(&runtime).build().unwrap();
     assert_eq!(agent.run("Create ada.").await.unwrap().output(), "done");
-    // A tool beside it that is not replaced still needs it, and the run does not begin.
+    // A second tool that is not mocked still needs the resource, so the run does not start.
     let error = kit_renew::workflow().run(&runtime, "ada".to_owned()).await.unwrap_err().to_string();
     assert!(error.contains("KitDirectory` for the tool `kit_remove`"), "{error}");
     assert!(!error.contains("kit_create"), "{error}");
     let both = Agent::new(ScriptedModel::new([])).tools(tools![kit_create, kit_remove]).runtime(&runtime);
     assert!(both.build().unwrap_err().to_string().contains("for the tool `kit_remove`"));
-    // Without mocks all of it is as before.
+    // Without mocks the resource is required.
     let error = kit_welcome::workflow().run(&Runtime::default(), "ada".to_owned()).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource);
 }
@@ -366,7 +367,7 @@ async fn a_question_is_answered_or_ends_the_run() {
     let problem = "`more` asked a person \"how many more?\" about 1: expected was at `more`, about 2";
     assert!(error.to_string().contains(problem), "{error}");
     assert!(panic_of(|| mocks.finish()).contains("nobody was asked at `more`, about 2"));
-    // An answer of another type is refused, as a person's is.
+    // An answer of the wrong type is refused, like an answer of a person.
     let mocks = Mocks::new().person([ExpectedQuestion::at("more").answers("many")]);
     let error = asked(&mocks).await.unwrap_err().to_string();
     assert!(error.contains("the answer does not fit what `more` asks for"), "{error}");

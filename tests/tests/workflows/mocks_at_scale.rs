@@ -1,4 +1,4 @@
-//! Many agents in one workflow, and many tests in a short time, all of it scripted.
+//! Many agents in one workflow, and many tests in a short time, all of them scripted.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use agentflow_testing::{Call, Mocks, ScriptedModel, Turn, assert_trace, check_ev
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What one half of the agents hand to the other, and these back: each is checked by the compiler and by its schema.
+/// A draft that one half of the agents passes to the other and back, checked by the compiler and by
+/// its schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 struct KitDraft {
     text: String,

@@ -1,6 +1,6 @@
-//! Bodies as a Rust developer would write them without thinking of a graph: checks, early ends, nested choices and
-//! loops, destructuring, shadowing, closures. Each is written once, as a plain `async fn` and as a `#[workflow]`, and has
-//! the same results and the same effects for several inputs.
+//! Bodies as a Rust developer would write them without considering a graph: checks, early returns,
+//! nested branches and loops, destructuring, shadowing, closures. Each body is written once as a
+//! plain `async fn` and as a `#[workflow]`, with the same results and effects for several inputs.
 
 #![allow(
     clippy::manual_is_multiple_of,
@@ -29,7 +29,8 @@ fn note(what: String) {
     let _ = EFFECTS.try_with(|effects| effects.lock().unwrap().push(what));
 }
 
-/// The result and the effects. The text of a panic is not compared: the run says which step it was.
+/// Returns the result and the effects. The text of a panic is not compared, because the run adds
+/// the name of the step.
 pub(super) async fn outcome(run: impl Future<Output = Result<u32, Failed>> + Send + 'static) -> Outcome {
     let effects = Arc::<Mutex<Vec<String>>>::default();
     let of_run = EFFECTS.scope(Arc::clone(&effects), run);
@@ -107,7 +108,7 @@ fn known(text: &str) -> bool {
     !text.contains('4')
 }
 
-/// Writes each body as a function and as a workflow, and compares them.
+/// Expands each body as a function and as a workflow, and compares them.
 macro_rules! twins {
     ($n:ident, $list:ident; $($name:ident $body:tt)*) => {
         twins!(@ $($name ($n, $list) $body)*);

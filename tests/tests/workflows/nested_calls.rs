@@ -1,5 +1,6 @@
-//! An agent or a workflow that a step begins is known by its kind, its name and its input when the step runs again after
-//! a crash, whoever begins first; another one in its place is reported and takes nothing over.
+//! An agent or workflow that a step starts is identified by its kind, its name and its input when
+//! the step runs again after a crash, independent of the order in which they start. A different one
+//! at the same place is reported and does not reuse a record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,12 +15,12 @@ use agentflow::{Event, RunId, Runtime, Workflow};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 use serde_json::json;
 
-/// How many processes there were.
+/// Number of processes so far.
 #[derive(Clone, Default)]
 struct Lives(Arc<AtomicU32>);
 
 impl Lives {
-    /// Whether this process begins things in the order in which they are written.
+    /// Returns `true` if this process starts calls in the written order.
     fn in_order(&self) -> bool {
         self.0.load(Ordering::SeqCst) % 2 == 1
     }
@@ -29,7 +30,7 @@ async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// Answers with what it was asked, after some time.
+/// Builds an agent that repeats its input after some time.
 fn echo(name: &str) -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let asked = request.messages.last().unwrap().text().into_owned();
@@ -38,7 +39,7 @@ fn echo(name: &str) -> Agent {
     Agent::new(model).name(name)
 }
 
-/// Does two things side by side, begun in this order or in the other one.
+/// Runs two futures concurrently, started in this order or in the reverse one.
 async fn both<A, B>(in_order: bool, a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
     if in_order {
         tokio::join!(biased; a, b)
@@ -56,7 +57,7 @@ async fn agents_that_begin_in_another_order_after_a_crash_find_their_own_records
         b.node("both", (n,), move |cx, (n,): (u32,)| {
             let in_order = of_step.in_order();
             async move {
-                // The same agent twice, and another one with the same input.
+                // The same agent twice, and another agent with the same input.
                 let (one, (two, three)) = both(
                     in_order,
                     echo("echo").run_in(&cx, format!("{n}")),
@@ -79,7 +80,7 @@ async fn agents_that_begin_in_another_order_after_a_crash_find_their_own_records
     assert!(report.to_string().contains("both"), "{report}");
 }
 
-/// Reads, then changes something outside of the run, once.
+/// Builds a workflow that reads and then has a single side effect.
 fn pays(effects: &EffectLog, name: &str) -> Workflow<(u32,), u32> {
     let effects = effects.clone();
     Workflow::build(name, ["n"], move |b: &mut Builder, (n,)| {
@@ -126,7 +127,7 @@ async fn workflows_that_begin_in_another_order_after_a_crash_find_their_own_reco
         .await;
 }
 
-/// Asks two agents side by side, in the order of this process.
+/// Calls two agents concurrently, in the order of this process.
 async fn nested_calls_ask(cx: &Context, n: u32) -> Result<String> {
     let in_order = cx.resource::<Lives>().expect("the test gives it").in_order();
     let (one, two) =
@@ -153,7 +154,8 @@ async fn the_same_in_a_workflow_of_the_macro() {
         .await;
 }
 
-/// A workflow of one step, which does this in the first process and that in later ones, and then waits in the first.
+/// Builds a workflow of a single step. It runs `first` in the first process, then waits, and runs
+/// `later` in later processes.
 fn turning<A, B>(
     first: impl Fn(Context) -> A + Clone + Send + Sync + 'static,
     later: impl Fn(Context) -> B + Clone + Send + Sync + 'static,
@@ -184,7 +186,8 @@ fn process(store: &MemoryStore) -> Runtime {
     test_runtime().store(store.clone()).build()
 }
 
-/// The run after its first process ended and the second one resumed it and did what it could.
+/// Ends the first process of a run, resumes it in a second one, and lets that one run as far as it
+/// can.
 async fn resumed(flow: &impl Fn(bool) -> Workflow<(), String>) -> (MemoryStore, Runtime, RunId) {
     let store = MemoryStore::new();
     let handle = process(&store).start(flow(true), ()).await.unwrap();
@@ -202,7 +205,8 @@ async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     store.read(run, 0, 1000).await.unwrap()
 }
 
-/// The run waits for an operator, since its step called something else; what it says.
+/// Checks that the run waits for an operator because its step made a different call. Returns the
+/// error.
 async fn mismatch(store: &MemoryStore, run: &RunId) -> String {
     let record = store.record(run).await.unwrap().unwrap();
     assert_eq!((record.status, record.pause_reason), (RunStatus::Paused, Some(PauseReason::Interrupted)));
@@ -227,7 +231,7 @@ async fn another_callee_takes_nothing_over_and_both_are_named() {
          \"hello\" in its place; retry the step, so that it runs anew, or cancel the run. Let times, random numbers and \
          ids in an input come from a step of their own, which is recorded"
     );
-    // It began in a place of its own.
+    // The call started at a different path.
     let begun: Vec<String> = events(&store, &run)
         .await
         .iter()

@@ -1,5 +1,5 @@
-//! A check holds back what is written below it, wherever it stands above: in a loop, in the body of a form, in an arm.
-//! Each body is written once, as a plain `async fn` and as a `#[workflow]`.
+//! A check holds back the actions below it, wherever it is: in a loop, in the body of a form, in an
+//! arm. Each body is written once, as a plain `async fn` and as a `#[workflow]`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// The same body twice, with effects below it. In the workflow, one of them is out of the order of writes.
+/// Expands the same body twice, with effects below it. In the workflow one of them is unordered.
 macro_rules! twin {
     ($plain:ident, $flow:ident, ($($input:ident: $ty:ty),*) { $($body:tt)* }) => {
         twin!($plain, $flow, ($($input: $ty),*) { $($body)* } as { $($body)* });
@@ -56,13 +56,13 @@ async fn noted<T>(run: impl Future<Output = T>) -> (T, Vec<String>) {
     (output, all)
 }
 
-/// Reads, and takes its time.
+/// Reads slowly.
 async fn load(n: u32) -> Result<u32, Failed> {
     sleep(Duration::from_secs(1)).await;
     Ok(n)
 }
 
-/// Reads at once, and is seen.
+/// Reads at once and records it.
 async fn look(n: u32) -> Result<u32, Failed> {
     note(format!("look {n}"));
     Ok(n)
@@ -131,7 +131,7 @@ twin!(of_else, of_else_flow, (list: Vec<u32>) {
     };
 });
 
-// A form is a workflow's own; its plain twin has the loop that it means.
+// Forms exist only in workflows; the plain twin has the equivalent loop.
 twin!(of_map, of_map_flow, (list: Vec<u32>) {
     for n in list {
         let loaded = load(n).await?;
@@ -159,7 +159,8 @@ twin!(of_round, of_round_flow, (list: Vec<u32>) {
     .await?;
 });
 
-/// A branch that fails is not the failure of its `race!`: what is below waits for the race, and runs after it.
+/// The failure of a branch is not the failure of its `race!`: later statements wait for the race
+/// and run after it.
 #[workflow]
 async fn of_branch() -> Result<u32, Failed> {
     let first = race!(
@@ -188,7 +189,7 @@ async fn a_check_in_a_branch_holds_back_what_is_below() {
     assert_eq!(effects, ["loaded", "send 1"]);
 }
 
-/// Whatever is nested, its check holds back a read, a check and a write that is out of order.
+/// A check in any nested body holds back a read, a check and an unordered write.
 #[tokio::test(start_paused = true)]
 async fn a_check_in_a_nested_body_holds_back_what_is_below() {
     macro_rules! compare {
@@ -252,7 +253,7 @@ async fn nothing_below_a_gate_in_a_loop_begins_before_the_answer() {
     assert_eq!(effects, ["answer"], "a run of its own task notes nothing here");
 }
 
-/// Two workflows that call each other: whichever is built first, both are known to hold a check.
+/// Two workflows that call each other. In either build order, both are known to contain a check.
 #[workflow]
 async fn even(n: u32) -> Result<u32, Failed> {
     let _ = small(n)?;
@@ -295,7 +296,7 @@ async fn checks_what_failed() -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_cannot_run_holds_back_what_is_below_it() {
-    // Whatever else runs, nothing below a check begins that was not checked.
+    // No action below the failed check starts.
     let (ended, effects) = noted(checks_what_failed()).await;
     assert_eq!(ended.unwrap_err().to_string(), "nobody answers");
     assert_eq!(effects, Vec::<String>::new());

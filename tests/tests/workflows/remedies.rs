@@ -1,5 +1,5 @@
-//! What the messages about mistakes advise to write: it compiles, and it does what the author meant. The mistakes are in
-//! `tests/ui`, in files that end in the names of these functions.
+//! The fixes that error messages suggest: they compile and behave as the author intended. The
+//! mistakes are in `tests/ui`, in files whose names end in the names of these functions.
 
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -63,7 +63,7 @@ async fn join_of_results(a: String, b: String) -> Result<String, Failed> {
     Ok(a + &b)
 }
 
-/// Without a `Result`, `join!` is what one means.
+/// Uses `join!` for steps that do not return a `Result`.
 #[workflow]
 async fn join_of_values(a: u32, b: u32) -> Result<u32, Failed> {
     let (a, b) = tokio::join!(double(a), double(b));
@@ -86,7 +86,7 @@ async fn gate_answer_unread(word: String) -> Result<u32, Failed> {
     Ok(double(1).await)
 }
 
-/// Types that follow from what is below.
+/// Infers types from later statements.
 #[workflow]
 async fn types_that_follow(text: String) -> Result<usize, Failed> {
     let number = text.parse()?;
@@ -96,7 +96,7 @@ async fn types_that_follow(text: String) -> Result<usize, Failed> {
     Ok(all)
 }
 
-/// Types that follow from the end.
+/// Infers types from the return value.
 #[workflow]
 async fn types_of_the_end(text: String) -> Result<u32, Failed> {
     let number = text.parse()?;

@@ -1,5 +1,5 @@
-//! What becomes of the calls of a step when the step has another attempt, routes to another step, waits for a person or
-//! is stopped: nothing that was done is done twice, and a person's time is not the step's.
+//! Calls of a step that is retried, routes to another step, waits for a person or is stopped. No
+//! completed call is repeated, and the time of a person does not count as the step's.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 
 use crate::calls::run_of;
 
-/// Ships a parcel; nobody knows what a second one does.
+/// Ships a parcel. It is not idempotent.
 #[tool]
 async fn ship(cx: &Context, log: Inject<EffectLog>, parcel: String) -> Result<String, String> {
     log.note(cx);
@@ -36,7 +36,7 @@ async fn ship_asked(cx: &Context, log: Inject<EffectLog>, parcel: String) -> Res
     Ok(format!("shipped {parcel}"))
 }
 
-/// Ships what is waiting to be shipped, within ten seconds.
+/// Ships a parcel after approval, within ten seconds.
 #[tool(timeout = "10s")]
 async fn ship_waiting(cx: &Context, log: Inject<EffectLog>, parcel: String) -> Result<String, String> {
     ship_asked(cx, log, parcel).await
@@ -69,7 +69,7 @@ impl From<String> for Failed {
     }
 }
 
-// A person's time.
+// Time limits and a person's time.
 
 async fn ship_after_question(cx: &Context, parcel: &str) -> Result<String, Failed> {
     let shipped = ship_asked(cx, cx.inject()?, parcel.to_owned()).await?;
@@ -109,7 +109,7 @@ async fn asked_in_a_workflow(_cents: u64) -> Result<String, Failed> {
     Ok(shipped)
 }
 
-/// Runs a workflow whose question is answered after a day, and says what came of it and how long it took.
+/// Runs a workflow and answers its question after a day. Returns its outcome and duration.
 async fn answered_after_a_day<Out>(
     workflow: &agentflow::Workflow<(u64,), Out>,
     path: &str,
@@ -170,7 +170,7 @@ async fn the_time_before_and_after_a_question_is_the_steps() {
     assert_eq!(took.as_secs(), 24 * 3600 + 10);
 }
 
-// A step that routes to another one.
+// A step that routes its failure to another one.
 
 async fn ship_then_fail(cx: &Context) -> Result<String, Failed> {
     ship(cx, cx.inject()?, "first".to_owned()).await?;
@@ -238,7 +238,7 @@ async fn a_denied_call_is_not_routed_around() {
     check_events(&events).unwrap();
 }
 
-// Workflows in a step that has another attempt.
+// Workflows in a step that is retried.
 
 #[derive(Default)]
 struct Times(AtomicU32);
@@ -310,7 +310,7 @@ async fn a_workflow_in_a_retried_step_continues() {
 async fn workflows_in_a_retried_step_are_known_by_their_inputs() {
     let effects = EffectLog::new();
     let (lines, ended) = run_of(&nested_in_helper::workflow(), world(&effects)).await;
-    // The first is kept, the second is another call; what only reads, reads anew.
+    // The first call is reused and the second one is a different call. Reads are repeated.
     assert_eq!(ended.unwrap(), "shipped q, shipped q, true", "{lines:#?}");
     assert!(lines.iter().any(|line| line == "shipped/attempt#2/looked completed 1"), "{lines:#?}");
     assert_eq!(effects.counts().values().sum::<usize>(), 2, "{lines:#?}");

@@ -1,5 +1,5 @@
-//! Calls of tools that are not `async`: within a step, in the `let` of a workflow, and in a function of which a value is
-//! computed.
+//! Calls of tools that are not `async`: within a step, in a `let` of a workflow, and in a function
+//! that computes a value.
 
 use agentflow::prelude::*;
 use agentflow::{Error, Result};
@@ -11,7 +11,7 @@ fn twice(n: u32) -> u32 {
     2 * n
 }
 
-/// Says nothing of its effects, so it has some.
+/// Shreds papers. Declares no effects, so it counts as writing.
 #[tool]
 fn shred(papers: u32) -> u32 {
     papers
@@ -159,7 +159,7 @@ async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
     );
     assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
 
-    // The start of the step is kept for the calls that can be seen in it.
+    // The plan shows these calls, so the start of the step is recorded for them.
     for workflow in [sync_write::workflow(), sync_arm::workflow()] {
         let (_, ended) = crate::calls::run_of(&workflow, |runtime| runtime.resource(EffectLog::new())).await;
         assert_eq!(ended.unwrap(), 0);
@@ -169,7 +169,7 @@ async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
     let (_, ended) = crate::calls::run_of(&sync_hidden::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("`scratch` writes and may not be repeated, so its start must be kept"), "{error}");
-    // In memory there is nothing to keep.
+    // A run in memory has no journal that could be resumed.
     let runtime = test_runtime().resource(EffectLog::new()).build();
     assert_eq!(sync_hidden(&runtime.context(), 1).await.unwrap(), 0);
 }

@@ -1,5 +1,6 @@
-//! What a graph has and a typed workflow has too: optional reads, edges with conditions, routers that take a set of arms,
-//! nodes that begin early, follow a failure or end the workflow; with crashes at every write.
+//! Graph features in typed workflows: optional reads, conditional edges, routers that select
+//! several arms, and nodes that start early, follow a failure or end the workflow. With crashes at
+//! every write.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::json;
 
 type Step<T> = Result<T, String>;
 
-/// A step that takes so many milliseconds; it fails for an odd number when it may.
+/// Adds a step that takes this many milliseconds. If `fails`, it fails for an odd number.
 fn step(
     b: &mut Builder,
     effects: &EffectLog,
@@ -59,7 +60,7 @@ async fn a_router_takes_a_set_of_arms() {
     let error = run(5).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::RouteUnmatched);
     assert!(error.to_string().contains("the router chose no arm, and takes one at least"), "{error}");
-    // One of three is too few.
+    // One of three edges is not enough.
     let error = run(3).await.unwrap_err().to_string();
     assert!(error.contains("1 of its 3 edges are taken, and it needs 2"), "{error}");
     let effects = EffectLog::new();
@@ -101,7 +102,7 @@ fn first(effects: &EffectLog) -> Workflow<(u32,), u32> {
             Step::Ok(quick.unwrap_or_else(|| slow.unwrap_or_default() * 100))
         });
         let rest = step(b, effects, "rest", 90, slow, false);
-        // Its failure is not that of the run.
+        // A handled failure does not fail the run.
         b.value(Node::new("noted").edge(NodeEdge::failed(quick)), (), |()| Step::Ok(0));
         rest
     })

@@ -1,5 +1,6 @@
-//! Bodies of legal but unusual Rust: conditions that begin with a block, `mut` in a pattern, names in
-//! capitals, macros of a block. Each has the same results as a plain function and as a workflow.
+//! Legal but unusual Rust in bodies: conditions that start with a block, `mut` in a pattern, names
+//! in capitals, macros with a block. Each has the same results as a plain function and as a
+//! workflow.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! Workflows built by hand: order, parallelism, every form, failures.
+//! Workflows built with the builder: order, concurrency, every form, failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ async fn nap(n: u32) -> Result<u32, String> {
     Ok(n + 1)
 }
 
-/// Eight naps, of which the longest way has four.
+/// Builds eight naps whose longest path has four.
 fn naps(at_once: usize) -> Workflow<(u32,), u32> {
     Workflow::build("naps", ["n"], |b, (n,)| {
         b.concurrency(at_once);
@@ -245,7 +245,7 @@ fn what_cannot_be_built() {
     assert!(Approval::granted().is_granted());
 }
 
-/// Runs a workflow whose one step gives this.
+/// Runs a workflow with a single step that returns this value.
 async fn given<T: agentflow::value::NodeValue + Clone + Sync>(output: T) -> String {
     let flow = Workflow::<(), T>::build("gives", [], |b, ()| {
         let first = b.node("first", (), move |_, ()| {
@@ -261,7 +261,7 @@ async fn given<T: agentflow::value::NodeValue + Clone + Sync>(output: T) -> Stri
     }
 }
 
-/// Serde reads it by way of a value that has no integers beyond 64 bits.
+/// Serde buffers untagged enums in a value without integers beyond 64 bits.
 #[derive(Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 enum Whole {
@@ -291,13 +291,14 @@ fn one(b: &mut agentflow::workflow::Builder, name: &str) -> agentflow::workflow:
     b.node(name, (), |_, ()| async { Ok::<_, String>(1) })
 }
 
-/// Why a workflow of some nodes cannot be built; empty when it can.
+/// Returns the error of building a workflow with some nodes, or an empty string.
 fn problem(nodes: impl FnOnce(&mut agentflow::workflow::Builder) -> agentflow::workflow::Handle<u32>) -> String {
     let built = Workflow::<(), u32>::build("named", [], |b, ()| nodes(b));
     built.err().map_or_else(String::new, |error| error.to_string())
 }
 
-/// After a restart a node is found by its path, so none may stand where another one records what runs in it.
+/// After a restart a node is found by its path, so its name must not equal the path of a step
+/// within another node.
 #[test]
 fn no_node_is_named_like_a_step_within_another() {
     let below = "the workflow `named` cannot be built: the node `x/y` is named like a step within the node `x`, so after a \
@@ -312,7 +313,7 @@ fn no_node_is_named_like_a_step_within_another() {
     };
     assert_eq!(problem(|b| [race(b), one(b, "x/y")][0]), below);
     assert_eq!(problem(|b| [race(b), one(b, "x/other")][0]), below.replace("x/y", "x/other"));
-    // Beside a router, not in an arm of it.
+    // Also a node beside a router, outside of its arms.
     let routed = |b: &mut agentflow::workflow::Builder, arms: [&'static str; 2], inner: &str| {
         let router = b.route("x", arms, (), |()| Ok::<_, String>(0));
         let ends = [0, 1].map(|arm| b.arm(router, arm, |b| one(b, inner)));
@@ -324,7 +325,7 @@ fn no_node_is_named_like_a_step_within_another() {
         2,
         "below the router and below the step of its arm"
     );
-    // What is not ambiguous stays as it was.
+    // Unambiguous names are accepted.
     assert_eq!(problem(|b| [one(b, "x/y"), one(b, "x/z"), one(b, "xy")][0]), "");
     assert_eq!(problem(|b| routed(b, ["a", "b"], "x")), "");
     assert_eq!(problem(|b| routed(b, ["end", "b"], "z")), "");
@@ -390,7 +391,7 @@ fn no_node_or_branch_is_named_like_a_part_of_a_path() {
     }
 }
 
-/// A bound that is never reached costs nothing.
+/// A limit that is never reached costs no memory.
 #[tokio::test]
 async fn a_repetition_takes_memory_for_the_rounds_it_has() {
     let flow = Workflow::<(u32,), u32>::build("grow", ["n"], |b, (n,)| {

@@ -1,4 +1,4 @@
-//! `#[workflow]`: straight-line Rust as a graph, and every form in it.
+//! `#[workflow]`: straight-line Rust as a graph, with every form.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,7 +40,7 @@ fn names(graph: &Graph) -> Vec<&str> {
     graph.nodes.iter().map(|node| node.name.as_str()).collect()
 }
 
-// No `Clone`: every reader gets a copy of its own.
+// Without `Clone`: every reader decodes its own copy.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct PullRequest {
     diff: String,
@@ -217,7 +217,7 @@ impl Client {
     }
 }
 
-/// Everything that a `let` can be.
+/// Uses every kind of `let`.
 #[workflow]
 async fn lets(seed: u32) -> Result<(u32, String, Vec<usize>)> {
     let (n, word) = pair().await?;
@@ -423,7 +423,8 @@ async fn every_form() {
     let graph = forms::workflow().graph();
     assert_eq!(graph.node("raced").unwrap().branches, ["slow", "slow_2", "broken"]);
     assert_eq!(graph.node("limited").unwrap().policy.timeout_ms, Some(5000));
-    // The list of `mapped` is the input itself; `set` is none yet.
+    // The list of `mapped` is the input itself, so it has no items node. `set` must first be
+    // converted to a list.
     assert!(graph.node("mapped.items").is_none() && graph.node("all.items").is_some());
 }
 
@@ -436,7 +437,7 @@ async fn flaky() -> Result<u32, String> {
     }
 }
 
-/// What a `let` may say of its node.
+/// Uses every node option of a `let`.
 #[workflow]
 async fn attributes(n: u32) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
     #[node(id = "tries", retry = 3, timeout = "1m", repeatable = false)]
@@ -472,7 +473,7 @@ fn attributes_are_policies() {
     assert_eq!(of("asked_twice").policy.approve.as_deref(), Some("really?"));
 }
 
-/// What a body or an arm ends with may say of itself what a `let` may.
+/// Uses node options on the last expression of a body and of an arm.
 #[workflow]
 async fn attributed_ends(n: u32) -> Result<u32> {
     let _first = double(n).await?;
@@ -565,24 +566,24 @@ async fn tools_and_workflows_are_known() {
     assert_eq!(of("looked").policy.retry.max_attempts, 3);
     assert_eq!(of("sub").callee.as_deref(), Some("workflow"));
     assert_eq!(of("many").policy.repeatable, Some(false));
-    // What is called in branches is judged call by call.
+    // Calls in branches are recovered separately.
     assert_eq!(of("either").policy.repeatable, None);
     assert_eq!(painted::workflow().graph().node("colour").unwrap().callee.as_deref(), Some("agent"));
     let (runtime, seen) = runtime();
     assert_eq!(outer::workflow().run(&runtime, 1).await.unwrap(), 3 + 2 + 1);
     let lines = seen.lines();
     assert!(lines.iter().any(|line| line == "sub/booked completed 1"), "{lines:#?}");
-    // Within a run a call is a part of it; else it is a run of its own.
+    // Within a run the call is a part of it; otherwise it is a run of its own.
     assert_eq!(outer(&Context::detached(), 1).await.unwrap(), 6);
 }
 
-/// No input, no steps to speak of.
+/// Has no input and no steps.
 #[workflow]
 async fn nothing() -> Result<()> {
     Ok(())
 }
 
-/// What needs the context is a step, also at the end.
+/// Reads the context in the last expression, which is therefore a step.
 #[workflow]
 async fn who(cx: &Context) -> Result<String> {
     Ok(cx.path().to_string())
@@ -600,7 +601,7 @@ async fn a_person_decides() {
         let runtime = test_runtime().store(MemoryStore::new()).build();
         let handle = runtime.start(review::workflow(), pr()).await.unwrap();
         let run = handle.run_id().clone();
-        // Every step before it is done at once.
+        // All steps before the gate finish immediately.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let asked = handle.recorded().into_iter().find_map(|event| match event.kind {
             EventKind::ApprovalRequested(request) => Some(request),
@@ -645,7 +646,7 @@ async fn a_tool_with_effects_is_never_run_again_by_itself() {
     let cut = events.iter().position(begun).expect("the tool's step says that it cannot be repeated") + 1;
     let store = MemoryStore::new();
     store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
-    // The workflow is found by its name, since it is linked into the program.
+    // The workflow is linked into the program and found by its name.
     let second = test_runtime().store(store).build();
     let handle = second.resume(&events[0].run_id).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -694,7 +695,8 @@ async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
         })
         .collect();
     let asked: Vec<_> = asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
-    // The second refund is written below the first, so it is not asked for before that one is made.
+    // The second refund is written below the first, so its question comes after the first refund
+    // was made.
     let first = ["sent/tool#1.refund", "call `refund(cents: 14, order: 7)`?", r#"{"cents":14,"order":7}"#];
     assert_eq!(asked, [first]);
     let about = async || {

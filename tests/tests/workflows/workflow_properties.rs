@@ -1,4 +1,5 @@
-//! Random workflows have the result of a sequential evaluation, live and resumed from every cut of their journal.
+//! Random workflows have the result of a sequential evaluation, live and when resumed from every
+//! cut of their journal.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 
 type Step<T> = Result<T, String>;
 
-/// A node of a random workflow; it reads at most three nodes before it.
+/// A node of a random workflow. It reads at most three earlier nodes.
 #[derive(Clone, Debug)]
 struct Plan {
     reads: Vec<prop::sample::Index>,
@@ -28,7 +29,7 @@ enum Kind {
     Route { first: Fate, second: Fate },
 }
 
-/// How often a step fails, how often it is tried again, and whether its failure is the run's.
+/// Number of failures and retries of a step, and the effect of its final failure on the run.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     fails: u32,
@@ -57,7 +58,8 @@ impl Fate {
 
     async fn run(self, attempt: u32, millis: u64, output: u32) -> Step<u32> {
         tokio::time::sleep(Duration::from_millis(millis)).await;
-        // A crash costs an attempt without a failure: a step that is to fail for good fails however often it begins.
+        // A crash uses up an attempt without a failure. A step that should fail for good therefore
+        // fails at every attempt.
         match attempt <= self.fails || !self.succeeds() {
             true => Err("it failed".to_owned()),
             false => Ok(output),
@@ -65,7 +67,7 @@ impl Fate {
     }
 }
 
-/// What a node makes of what it reads.
+/// Computes the output of a node from its inputs.
 fn mix(at: usize, inputs: &[u32]) -> u32 {
     inputs.iter().fold(at as u32 + 1, |sum, input| sum.wrapping_mul(31).wrapping_add(*input)) % 1000
 }
@@ -75,7 +77,7 @@ fn reads_of(plan: &Plan, at: usize) -> Vec<usize> {
     plan.reads.iter().map(|index| index.index(at)).collect()
 }
 
-/// The evaluation to compare with: one node after another, no journal, no time. `None` when the run fails.
+/// Evaluates the workflow sequentially, without a journal or time. Returns `None` if the run fails.
 fn evaluate(whole: &Whole, input: u32) -> Option<u32> {
     let mut outputs = vec![Some(input)];
     let mut failed = false;
@@ -106,7 +108,7 @@ fn evaluate(whole: &Whole, input: u32) -> Option<u32> {
     if failed { None } else { outputs.pop().flatten() }
 }
 
-/// A value of what a node reads.
+/// Adds a value that combines the inputs of a node.
 fn inputs(b: &mut Builder, at: usize, reads: &[Handle<u32>]) -> Handle<u32> {
     let name = format!("in{at}");
     match *reads {
@@ -181,7 +183,7 @@ fn wholes(most: usize) -> impl Strategy<Value = Whole> {
     })
 }
 
-/// Under the paused clock, with a bound on the machine's own time.
+/// Runs a test with a paused clock and a limit on its duration.
 fn paused<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(24 * 3600), test).await.expect("the run hangs") })
@@ -200,14 +202,14 @@ fn runtime(store: &MemoryStore) -> Runtime {
     test_runtime().store(store.clone()).build()
 }
 
-/// The state that follows from a journal.
+/// Computes the state from a journal.
 fn fold(events: &[Event]) -> RunRecord {
     let mut record = RunRecord::new(&events[0]).unwrap();
     events.iter().for_each(|event| record.apply(event));
     record
 }
 
-/// The output, or `None` for a run that failed; anything else is a failure of the test.
+/// Returns the output, or `None` for a failed run. Other errors fail the test.
 fn outcome(result: Result<u32, Error>) -> Option<u32> {
     match result {
         Ok(output) => Some(output),
@@ -300,7 +302,7 @@ proptest! {
             }
             let second = runtime(&store.as_another_process()).resume_as(&run, &flow).await;
             if store.record(&run).await.unwrap().unwrap().status.has_ended() && second.is_err() {
-                // It ended while it was opened.
+                // The run ended while it was being opened.
                 return;
             }
             let second = second.unwrap();

@@ -1,4 +1,5 @@
-//! Uses every feature of the macros in a crate that allows no warning. `cargo check` and `cargo clippy` are the test.
+//! Uses every feature of the macros in a crate that allows no warnings. `cargo check` and `cargo
+//! clippy` are the test.
 
 #![deny(
     warnings,
@@ -42,7 +43,7 @@ pub enum Unit {
     Fahrenheit,
 }
 
-/// Not every error type is an `Error`.
+/// An error type that does not implement `Error`.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused;
 
@@ -54,7 +55,7 @@ impl fmt::Display for Refused {
 
 type Answer<T> = Result<T, Refused>;
 
-/// A number others name like our own things.
+/// A constant whose name resembles items of the macros.
 pub const TOOL: u32 = 3;
 
 /// Plain values in, a plain value out.
@@ -178,10 +179,10 @@ mod inner {
 #[must_use]
 pub async fn judge(cx: &Context, value: String, unit: Unit, change: Change, judge: u8, call: Option<bool>) -> Judged;
 
-/// What came of it.
+/// The result of the agent.
 pub type Judged = Result<Vec<Unit>, Failed>;
 
-/// Why nothing came of it.
+/// The error of the agent.
 #[derive(Debug)]
 pub struct Failed(pub String);
 
@@ -191,19 +192,19 @@ impl From<Error> for Failed {
     }
 }
 
-/// Only its fields are shown, so it needs no JSON form.
+/// A type without a JSON form. Only its fields are used in the prompt.
 #[derive(Debug)]
 pub struct Change {
-    /// In a few words.
+    /// A short description.
     pub title: String,
-    /// By whom.
+    /// The author of the change.
     pub author: Author,
 }
 
-/// Somebody.
+/// A person.
 #[derive(Debug)]
 pub struct Author {
-    /// In full.
+    /// The full name.
     pub name: Box<str>,
 }
 
@@ -220,14 +221,14 @@ pub async fn old_agent(r#type: String) -> agentflow::Result<()>;
 #[agent]
 pub(crate) async fn r#loop(cx: &Context, r#match: Typed) -> agentflow::Result<String>;
 
-/// Has a field named by a keyword.
+/// A type with a field that is named like a keyword.
 #[derive(Debug, Default)]
 pub(crate) struct Typed {
-    /// The keyword.
+    /// A field named like a keyword.
     pub(crate) r#type: u8,
 }
 
-/// All agents of this crate.
+/// Returns all agents of this crate.
 pub async fn ask(cx: &Context) -> Vec<&'static AgentDefinition> {
     /// Lives in a function.
     #[agent]
@@ -262,7 +263,7 @@ macro_rules! tool_of {
 tool_of!(same_text, String, &Context);
 tool_of!(same_number, u64, &Context);
 
-/// All tools of this crate.
+/// Returns all tools of this crate.
 #[must_use]
 pub fn all() -> Vec<ToolRef> {
     /// Lives in a function.

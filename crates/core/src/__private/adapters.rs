@@ -1,14 +1,14 @@
-//! The items that the adapters of `agentflow-models` use beside the public ones.
+//! Items that the adapters of `agentflow-models` use in addition to the public API.
 
 pub use crate::model::linked_adapter::{LinkedAdapter, OpenedModel, ServerSettings};
 pub use crate::model::providers::{ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, Provider};
 use crate::model::{self, ModelError};
 
-/// The most tokens that a call is counted with.
+/// Maximum number of tokens that is recorded for a call.
 pub const MAX_TOKENS: u64 = model::MAX_TOKENS;
 
-/// Passes every text of an error through `clean`, including its causes, and the texts of the error itself through `cap` after
-/// that.
+/// Applies `clean` to every text of an error, including its sources, and then `cap` to the texts of
+/// the error itself.
 pub fn map_error_texts(
     error: ModelError,
     clean: impl Fn(String) -> String,
@@ -17,7 +17,8 @@ pub fn map_error_texts(
     error.map_texts(clean, cap)
 }
 
-/// Returns a text without a secret, which may be written in it with escapes; `None` when it is not there.
+/// Replaces a secret in a text with `mark`, also in an escaped form. Returns `None` if the text
+/// does not contain it.
 pub fn without_secret(text: &str, secret: &str, mark: &str) -> Option<String> {
     crate::mask::without(text, secret, mark)
 }

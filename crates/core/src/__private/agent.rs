@@ -1,4 +1,5 @@
-//! The names in the expansion of `#[agent]`: the static behind an agent, its tools, and the check of its model's name.
+//! Items that the expansion of `#[agent]` uses: the static definition of an agent, its tools, and
+//! the check of its model's name.
 
 use super::tool::LinkedTool;
 pub use crate::agent::arguments::{AgentArguments, AgentParameter, ParameterForm, UnreadParameter};
@@ -9,7 +10,7 @@ pub use crate::agent::{Agent, AgentDefinition};
 pub use crate::model::PromptCache;
 use crate::tool::ToolRef;
 
-/// The static behind an `#[agent]`.
+/// Creates the static definition of an `#[agent]`.
 pub const fn agent_definition(
     name: &'static str,
     instruction: &'static str,
@@ -19,17 +20,17 @@ pub const fn agent_definition(
     AgentDefinition::new(name, instruction, place, options)
 }
 
-/// The parameters of an `#[agent]` function.
+/// Returns the parameters of an `#[agent]` function.
 pub fn agent_parameters<const N: usize>(parameters: [AgentParameter; N]) -> Vec<AgentParameter> {
     parameters.into()
 }
 
-/// The tools of `#[agent(tools = [..])]`.
+/// Returns the tools of `#[agent(tools = [..])]`.
 pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
     tools.map(|tool| ToolRef::linked(tool)).into()
 }
 
-/// Stops the compiler at the name of a model that does not say its provider.
+/// Fails compilation if the provider of a model name cannot be determined.
 #[track_caller]
 pub const fn known_model(name: &str) {
     assert!(

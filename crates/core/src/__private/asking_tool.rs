@@ -1,4 +1,4 @@
-//! `ask_user`: the tool by which a model asks its user, as a path and as a value. It asks nobody.
+//! `ask_user`: the tool with which a model asks the user, as a path and as a function.
 
 use std::any::TypeId;
 
@@ -6,17 +6,19 @@ use super::tool::{LinkedTool, PathTool};
 use crate::tool::AskUser;
 use crate::tool::ask_user::{definition, question_of};
 
-/// The tool by which a model asks its user: a text, one of some choices, or an answer of a JSON Schema that the model
-/// writes.
+/// A tool with which a model asks the user for a text, for one of several choices, or for an answer
+/// with a JSON Schema that the model writes.
 ///
-/// As a path it is a tool like any other, in `tools![..]` and `#[agent(tools = [..])]`; as a function it gives the tool with
-/// settings, such as [`AskUser::timeout`].
+/// As a path it is a tool like any other, in `tools![..]` and `#[agent(tools = [..])]`. As a
+/// function it returns the tool with settings, such as [`AskUser::timeout`].
 ///
-/// The question is kept in the run's journal and waits as long as it takes, also for another process, as that of a tool
-/// with `approve` does: [`Runtime::approvals`](crate::Runtime::approvals) lists it and
-/// [`Runtime::answer`](crate::Runtime::answer) answers it. An answer that does not fit is refused with a sentence, and the
-/// question stays. In a run without a store, and outside of an agent's run, nobody can be asked: the call fails, and the
-/// model learns why. A middleware does not see the call.
+/// The question is recorded in the run's journal and waits without a limit, also for another
+/// process, like the question of a tool with `approve`:
+/// [`Runtime::approvals`](crate::Runtime::approvals) lists it and
+/// [`Runtime::answer`](crate::Runtime::answer) answers it. An answer that does not match the
+/// requested form is rejected with a message, and the question stays open. In a run without a store
+/// and outside of an agent's run, the call fails and the model receives the reason. Middleware is
+/// not applied to the call.
 ///
 /// ```
 /// # use agentflow::prelude::*;
@@ -51,7 +53,7 @@ pub fn ask_user() -> AskUser {
     AskUser::new()
 }
 
-/// The path in a list of tools.
+/// The tool as a path in a list of tools.
 #[doc(hidden)]
 #[allow(non_camel_case_types)]
 pub struct ask_user {}

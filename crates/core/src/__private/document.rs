@@ -1,4 +1,4 @@
-//! The names in the expansion of `#[include_workflow]`, and what the macro itself calls.
+//! Items that the expansion of `#[include_workflow]` and the macro itself use.
 
 pub use crate::document::included::{IncludedDocument, unknown_tools};
 pub use crate::runtime::included_start::{IncludedInputs, run_included, start_included};

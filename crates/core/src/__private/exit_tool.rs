@@ -1,5 +1,5 @@
-//! `exit_loop`: the tool by which a model ends the repetition around its agent, as a path. What it does is
-//! `Context::exit_loop`.
+//! [`exit_loop`]: the tool with which a model ends the repetition around its agent, as a path.
+//! [`Context::exit_loop`] implements it.
 
 use std::any::TypeId;
 
@@ -8,16 +8,18 @@ use crate::context::Context;
 use crate::event::EXIT_TOOL;
 use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 
-/// The tool by which a model says that the `repeat!` around its agent is finished: no round follows this one.
+/// A tool with which a model ends the `repeat!` around its agent after the current round.
 ///
-/// It is for an agent whose answer is text, or one that a graph names. An answer with a type says it better, since `until`
-/// reads it: `until = |draft| draft.good`. An agent of a [`Team`](crate::agent::Team) needs neither: who answers without a
-/// transfer ends the team's run.
+/// Use it for an agent whose answer is text, or for an agent in a graph. For an agent with a typed
+/// answer, a field of the answer is the better signal, since `until` can read it: `until = |draft|
+/// draft.good`. An agent of a [`Team`](crate::agent::Team) needs neither: the run of the team ends
+/// when an agent answers without a handoff.
 ///
-/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. After the call
-/// the model is not asked again: its text beside the call is the output of the last round. Without a text, the output is that
-/// of the previous round, or the input of the first round. A text that does
-/// not fit the type of the answer counts as no text. Outside of a repetition the call has no effect, and the model continues.
+/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`].
+/// After the call, the model is not called again: the text of the same response is the output of
+/// the last round. Without a text, or if the text does not match the type of the answer, the output
+/// is the output of the previous round, or the input of the first round. Outside of a repetition,
+/// the call has no effect, and the model continues.
 ///
 /// ```
 /// # use agentflow::prelude::*;

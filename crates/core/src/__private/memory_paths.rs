@@ -1,5 +1,5 @@
-//! `remember`, `recall` and `forget`: the tools by which a model works with the memories of its user, as paths and as values.
-//! They keep and find nothing: `memory/` does.
+//! `remember`, `recall` and `forget`: the tools with which a model uses the memories of its
+//! user, as paths and as functions. `memory/` implements them.
 
 use std::any::TypeId;
 
@@ -15,7 +15,7 @@ macro_rules! memory_tool {
             MemoryTool::new(MemoryToolKind::$Kind)
         }
 
-        /// The path in a list of tools.
+        /// The tool as a path in a list of tools.
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
         pub struct $name {}
@@ -52,26 +52,28 @@ fn output_schema(kind: MemoryToolKind) -> Value {
 }
 
 memory_tool! {
-    /// The tool by which a model remembers something of its user for later runs: see [`memory`](crate::memory).
+    /// A tool with which a model remembers a fact about its user for later runs: see
+    /// [`memory`](crate::memory).
     ///
-    /// As a path it is a tool like any other, in `tools![..]` and `#[agent(tools = [..])]`; as a function it gives the tool with
-    /// settings. It takes `text` and, if the model likes, a `topic`, saves them for the run's caller, and answers with the id.
-    /// A call that runs again after a crash, or is retried, leaves one entry.
+    /// As a path it is a tool like any other, in `tools![..]` and `#[agent(tools = [..])]`. As a
+    /// function it returns the tool with settings. It takes a `text` and an optional `topic`, saves
+    /// them for the run's caller, and returns the id of the entry. A call that runs again after a
+    /// crash, or is retried, creates only one entry.
     remember REMEMBER Remember ["text", "topic"]
 }
 
 memory_tool! {
-    /// The tool by which a model finds what was remembered of its user: see [`memory`](crate::memory).
+    /// A tool with which a model searches the memories of its user: see [`memory`](crate::memory).
     ///
-    /// It takes `query`, `topic` and `limit`, none of which it must have, and answers with a list of `{"id", "text", "topic",
-    /// "saved"}`: the entries of the run's caller and of nobody else. The answer is recorded as that of any tool, so a run that
-    /// is resumed has found the same.
+    /// It takes a `query`, a `topic` and a `limit`, all optional, and returns a list of `{"id",
+    /// "text", "topic", "saved"}`. It only finds entries of the run's caller. The result is
+    /// recorded like the result of any tool, so a resumed run has the same result.
     recall RECALL Recall ["query", "topic", "limit"]
 }
 
 memory_tool! {
-    /// The tool by which a model removes something that was remembered of its user: see [`memory`](crate::memory).
+    /// A tool with which a model removes a memory of its user: see [`memory`](crate::memory).
     ///
-    /// It takes the `id` and answers whether there was such an entry of the run's caller.
+    /// It takes the `id` and returns whether the run's caller had such an entry.
     forget FORGET Forget ["id"]
 }

@@ -1,5 +1,5 @@
-//! The names that the expansions of our macros may use, one file for each macro. Nothing here is stable or for users;
-//! macro crate and library are released as one pair.
+//! Items for the expansions of the macros, one file per macro, and for the other crates of the
+//! workspace. They are not a stable API: the macro crate and the library are released together.
 
 pub mod adapters;
 mod agent;
@@ -7,6 +7,7 @@ mod asking_tool;
 #[cfg(feature = "documents")]
 mod document;
 mod exit_tool;
+pub mod extension;
 mod memory_paths;
 mod tool;
 mod workflow;

@@ -1,5 +1,5 @@
-//! The names in the expansion of `#[tool]` and of `tools![..]`: the static behind a tool, the traits of its parameters
-//! and of its return type. It calls nothing by itself.
+//! Items that the expansions of `#[tool]` and `tools![..]` use: the static of a tool, and the
+//! traits of its parameters and its return type.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ use crate::tool::{
 };
 use crate::tuples::all_the_tuples;
 
-/// A `#[tool]` as a constant; its definition is made when it is first asked for.
+/// The static of a `#[tool]`. Its definition is created on first use.
 pub struct LinkedTool {
     name: &'static str,
     description: &'static str,
@@ -39,10 +39,10 @@ pub struct LinkedTool {
     provided: Option<Provided>,
 }
 
-/// Of a tool whose answer is a person's: its definition, and what is asked.
+/// Definition and question of a tool whose answer comes from a person.
 type Asking = (fn() -> ToolDefinition, fn(&str) -> Result<UserQuestion, ToolError>);
 
-/// Of a tool that the library itself has: what is known of it otherwise than by a function's types.
+/// Definition and resources of a built-in tool, which has no function whose types describe it.
 pub(super) struct Provided {
     pub(super) definition: fn() -> ToolDefinition,
     pub(super) resources: fn() -> Vec<ResourceKey>,
@@ -115,7 +115,7 @@ impl LinkedTool {
         }
     }
 
-    /// A tool whose answer is a person's.
+    /// Creates a tool whose answer comes from a person.
     pub(super) const fn asking(name: &'static str, (file, line): (&'static str, u32), asking: Asking) -> Self {
         let body = Body { types: &[], call: |_, _, _| ToolFuture::ready(Err(nobody_to_ask())) };
         let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body);
@@ -123,7 +123,7 @@ impl LinkedTool {
         tool
     }
 
-    /// A tool that the library itself has, without a function of its name.
+    /// Creates a built-in tool that has no function.
     pub(super) const fn provided(
         name: &'static str,
         (file, line): (&'static str, u32),
@@ -137,7 +137,7 @@ impl LinkedTool {
         tool
     }
 
-    /// The same with the schema of what the function returns, if its type has one.
+    /// Sets the schema of the return type, if the type has one.
     pub const fn answering(mut self, schema: fn() -> Option<Value>) -> Self {
         self.answer_schema = schema;
         self
@@ -221,12 +221,12 @@ impl Tool for LinkedTool {
     }
 }
 
-/// The tool behind a path in `tools![..]`.
+/// Returns the tool of a path in `tools![..]`.
 pub fn linked<T: PathTool>() -> ToolRef {
     ToolRef::linked(T::tool())
 }
 
-/// What the struct of a `#[tool]` function's name implements.
+/// Implemented by the struct with the name of a `#[tool]` function.
 #[diagnostic::on_unimplemented(
     message = "this is not a tool",
     label = "not a tool: put `#[tool]` on the function of this name",
@@ -235,21 +235,22 @@ pub fn linked<T: PathTool>() -> ToolRef {
     note = "an `#[agent]` function is given to an agent by `.tools(my_agent::definition())`"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
-    /// The types of its parameters.
+    /// Types of the parameters.
     type Parameters;
 
     const TAKES: PhantomData<fn(Self::Parameters)> = PhantomData;
 
-    /// The names of its parameters, as models see them.
+    /// Names of the parameters, as models see them.
     const PARAMETERS: &'static [&'static str];
 
     fn tool() -> &'static LinkedTool;
 
-    /// The identity of the function.
+    /// Identity of the function.
     fn function() -> TypeId;
 }
 
-/// Finds the function of a tool by its type. If a name is misspelt both as a type and as a value, only the value is reported.
+/// Finds the function of a tool by its type. If a name is misspelled both as a type and as a value,
+/// only the value is reported.
 #[diagnostic::on_unimplemented(
     message = "this is not a tool",
     label = "not a tool: put `#[tool]` on the function of this name",
@@ -268,8 +269,8 @@ impl<F, T: PathTool> FunctionOf<T> for F {
     }
 }
 
-/// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside
-/// of a step this is one look at the task.
+/// Returns the recorded call of a tool's function if a workflow step polls the caller. Outside of a
+/// step, it only checks a task-local.
 #[inline]
 pub fn announced<T: PathTool>() -> Option<CallInStep> {
     match Around::has_place() {
@@ -278,7 +279,8 @@ pub fn announced<T: PathTool>() -> Option<CallInStep> {
     }
 }
 
-/// The methods by which the types of a call are asked, without a name that could be one of the user's.
+/// Methods that select the form of a call by its types. They are imported as `_`, so that they
+/// cannot collide with names of the user.
 pub mod call_forms {
     pub use crate::tool::call_forms::{
         CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
@@ -287,12 +289,12 @@ pub mod call_forms {
     };
 }
 
-/// The methods by which a return type is asked for its schema.
+/// Methods that determine the schema of a return type.
 pub mod answer_schema {
     pub use crate::tool::answer_schema::{NoSchema as _, ResultSchema as _, ValueSchema as _};
 }
 
-/// What a path names that names no type: see the expansion of `tools![..]`.
+/// Placeholder type for a path that names no type: see the expansion of `tools![..]`.
 pub mod plain {
     pub struct PlainFunction;
 }
@@ -328,14 +330,14 @@ impl<T: PathTool> Tool for T {
     }
 }
 
-/// What a function's own trait says to the rest of the tool.
+/// Types and call function of a tool, from the trait of its function.
 pub struct Body {
     types: &'static [ParamType],
     call: CallFn,
 }
 
-/// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its
-/// place.
+/// Declares a trait for each number of parameters, so that a type that cannot be a parameter is
+/// reported once and at its place.
 macro_rules! tool_fn {
     ($ToolFn:ident $length:literal $($T:ident $at:tt)*) => {
         pub trait $ToolFn: Sized + 'static {
@@ -360,12 +362,12 @@ all_the_tuples!(tool_fn, [
     ToolFn14 ToolFn15 ToolFn16
 ]);
 
-/// The function behind `#[tool(default = ..)]`, with its type.
+/// Returns the function of `#[tool(default = ..)]`, which fixes its type.
 pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {
     make
 }
 
-/// The first parameter of a tool when it is a reference.
+/// A first parameter that is a reference.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot borrow a parameter from the model's arguments",
     label = "take an owned value, such as `String` for `&str`",
@@ -386,8 +388,8 @@ impl ContextParam for Context {
     }
 }
 
-/// What a function returned, as its compensation gets it: of a `Result` the value. It is asked for its type alone and
-/// never called.
+/// The output of a function as its compensation receives it: for a `Result`, the value. Only the
+/// type is used; the method is never called.
 pub trait OutputOfResult<T> {
     fn agentflow_output(self) -> T;
 }
@@ -408,14 +410,16 @@ impl<T> OutputOfValue<T> for &T {
     }
 }
 
-/// Parameters with which a tool undoes another one, which has `Needed`: its parameters, and then what it returned.
+/// Parameters of a compensating tool. `Needed` are the parameters of the compensated tool, followed
+/// by its output.
 #[diagnostic::on_unimplemented(
     message = "the tool that undoes this one takes `{Self}`, and has to take `{Needed}`",
     label = "has to take `{Needed}`: what the undone tool takes, by the same names, and then `output`, which it returned"
 )]
 pub trait Undoes<Needed> {}
 
-/// Those of a tool that has another mistake.
+/// Parameters of a tool with another mistake. They match any tool, so that only the other mistake
+/// is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyParameters;
 
@@ -430,11 +434,13 @@ macro_rules! undoes {
 
 all_the_tuples!(undoes, 16);
 
-/// Compares types and does nothing. What is needed comes first, so that the compiler does not infer it from the other.
+/// Compares types without any effect. `Needed` comes first, so that the compiler does not infer it
+/// from the other.
 pub fn is_undone_by<P: Undoes<Needed>, Needed>(_: Needed, _: PhantomData<fn(P)>) {}
 
-/// Stops the compiler at a compensation whose parameters have other names than those of the tool and `output`. Of another
-/// number of them, their types are reported.
+/// Fails compilation if the parameters of a compensating tool do not have the names of the tool's
+/// parameters and `output`. If their number differs, the mismatch of their types is reported
+/// instead.
 #[track_caller]
 pub const fn undoes(undo: &[&str], tool: &[&str]) {
     let is_of_number = undo.len() == tool.len() + 1;
@@ -460,8 +466,9 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     at == one.len() && at == other.len()
 }
 
-/// Turns what a function returned into what a tool answers: `(&value).agentflow_kind().finish(&value)` picks
-/// [`ResultKind`] for a `Result` and [`ValueKind`] for everything else, by method resolution and not by a type's name.
+/// Converts the return value of a function to the output of a tool.
+/// `(&value).agentflow_kind().finish(&value)` selects [`ResultKind`] for a `Result` and
+/// [`ValueKind`] for any other type by method resolution, and not by a type's name.
 pub struct FromValue;
 pub struct FromResult;
 
@@ -496,7 +503,7 @@ impl FromResult {
     }
 }
 
-/// What a tool can fail with.
+/// Error types of tools.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "the model cannot be told what went wrong",

@@ -1,4 +1,4 @@
-//! The names in the expansion of `#[workflow]`.
+//! Items that the expansion of `#[workflow]` uses.
 
 pub use crate::on_timeout::OnTimeout;
 pub use crate::run::Approval;

@@ -1,5 +1,6 @@
-//! The definition of an agent by parts: itself and its tools. Tools of toolsets are fetched while it runs and do not
-//! count. It compares nothing.
+//! The parts of an agent's definition: the agent and its tools. A hash over them shows whether a
+//! run is resumed with another version. Tools of toolsets are fetched during a run and are not
+//! included.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::definition::{Aspect, Definition, Known, PartOf};
 use crate::tool::Tool;
 
 impl Description {
-    /// The definition by parts, with the schema of its answer, unless that is text.
+    /// Returns the parts of the definition. `output` is the schema of the answer, or `None` for
+    /// text.
     pub(super) fn parts(&self, output: Option<&Value>) -> Arc<Known> {
         let mut definition = Definition::default();
         self.add_parts(output, &mut definition);
@@ -22,6 +24,8 @@ impl Description {
 
     fn add_parts(&self, output: Option<&Value>, definition: &mut Definition) {
         let mut add = |aspect, what: &Value| definition.add(PartOf::Agent, &self.name, aspect, what);
+        // The template is hashed, not its result: instructions of an `#[agent]` differ with each
+        // call's arguments.
         let template = self.definition.map(AgentDefinition::instruction);
         let instructions = template.or(self.instructions.as_deref());
         add(Aspect::Instructions, &instructions.into());
@@ -50,14 +54,15 @@ impl Description {
 
 #[cfg(feature = "dynamic")]
 impl ErasedAgent {
-    /// Adds the agent, its answer and its tools to the definition of what calls it by its name.
+    /// Adds the agent, its answer schema and its tools to the definition of a caller that names it.
     pub(crate) fn add_parts(&self, definition: &mut Definition) {
         self.description().add_parts(Some(&self.answer_schema()), definition);
     }
 }
 
 impl AgentDefinition {
-    /// Adds the agent and its tools to the definition of what calls it. The schema of its answer is that of the node.
+    /// Adds the agent and its tools to the definition of its caller. The caller's node contains the
+    /// schema of the answer.
     pub(crate) fn add_parts(&'static self, definition: &mut Definition) {
         self.agent().description.add_parts(None, definition);
     }

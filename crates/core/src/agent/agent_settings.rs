@@ -1,4 +1,4 @@
-//! `AgentSettings`: the settings of an agent that a first program does without. It checks nothing.
+//! `AgentSettings`: optional settings of an agent.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::output_key::OutputKey;
 use crate::model::ModelSettings;
 use crate::state::StateKey;
 
-/// Settings of an agent, given by [`Agent::settings`](super::Agent::settings). Limits or the settings of model calls alone are
-/// given as they are.
+/// Optional settings of an agent, used by [`Agent::settings`](super::Agent::settings). [`Limits`]
+/// and [`ModelSettings`] can also be passed directly.
 ///
 /// ```
 /// use agentflow::agent::{AgentSettings, Limits};
@@ -39,41 +39,45 @@ impl AgentSettings {
         Self::default()
     }
 
-    /// Describes the agent to those who call it: in the [catalogue](crate::Runtime::catalogue), to clients of a server, and to
-    /// models that have it as a tool or in a team. Default: in the catalogue and for clients its name alone, since they
-    /// never see its instructions; for models of this program the beginning of its instructions.
+    /// Sets the description for callers of the agent. It appears in the
+    /// [catalogue](crate::Runtime::catalogue), is sent to clients of a server, and to models that
+    /// use the agent as a tool or in a team. Default: catalogue and clients see only the name,
+    /// since they must not see the instructions; models of this program see the beginning of the
+    /// instructions.
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Sets the temperature and the like for each model call.
+    /// Sets the settings of each model call, such as the temperature.
     #[doc(alias = "temperature")]
     pub fn model(mut self, settings: ModelSettings) -> Self {
         self.model = Some(settings);
         self
     }
 
-    /// Sets the bounds of each run.
+    /// Sets the limits of each run.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Grants scopes to all runs of the agent, beside those it has. A tool that needs another scope answers `unauthorized`.
+    /// Grants scopes to all runs of the agent, in addition to the scopes that were granted before.
+    /// A tool that requires a missing scope returns `unauthorized`.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
         self
     }
 
-    /// Saves the answer under a key of the state: text as a string, and another output as a value of its type. The value is
-    /// part of the record of the answer, so it is saved exactly when the agent has answered. Of a run of a session the next
-    /// run has it, too; of an agent in a step or in a tool, the steps that follow. In a team the agent that answers saves
-    /// under its own key.
+    /// Saves the answer under a state key: text as a string, another output as a value of its type.
+    /// The value is part of the answer's record, so it is saved if and only if the agent has
+    /// answered. In a session, the next run sees the value. For an agent in a step or a tool, the
+    /// following steps see it. In a team, the agent that answers uses its own key.
     ///
-    /// The key has the type of the agent's [`output`](super::Agent::output). A key that outlives the session (`user:`, `app:`)
-    /// is refused. Otherwise [`build`](super::Agent::build) and each run fail with [`Error::Build`](crate::Error::Build). An
-    /// answer for which there is no room, see [`state`](crate::state), fails the run with
+    /// The type of the key must be the type of the agent's [`output`](super::Agent::output), and
+    /// the key must not outlive the session (`user:`, `app:`). Otherwise
+    /// [`build`](super::Agent::build) and each run fail with [`Error::Build`](crate::Error::Build).
+    /// An answer over the size limit, see [`state`](crate::state), fails the run with
     /// [`Error::State`](crate::Error::State).
     ///
     /// ```
@@ -98,7 +102,7 @@ impl AgentSettings {
         self
     }
 
-    /// Changes a description where a setting was given.
+    /// Applies the settings that are set to a description.
     pub(super) fn apply(self, agent: &mut Description) {
         let Self { description, model, limits, scopes, output_key } = self;
         agent.purpose = description.or(agent.purpose.take());

@@ -1,5 +1,5 @@
-//! `AgentTool`: an agent that other agents call as a tool. It decides nothing about the call; the agent runs as a step of
-//! the run that calls it.
+//! `AgentTool`: an agent that other agents call as a tool. The agent is executed as a step of the
+//! calling run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +17,20 @@ use crate::tool::{
     ToolRef, read_arguments,
 };
 
-/// How much of an agent's instructions describes it as a tool.
+/// Length in bytes of the part of the instructions that serves as a tool description.
 pub(super) const DESCRIPTION: usize = 1024;
 
-/// An agent as a tool. [`Agent::tools`] takes an agent itself; this is for another name, description or policy.
+/// An agent as a tool. [`Agent::tools`] accepts an agent directly; use this type to change the
+/// tool's name, description or policy.
 ///
-/// The model gives it a `request`, a text; an agent of an `#[agent]` function, such as `judge::agent(..)`, takes no
-/// arguments and asks what the function asks. The answer is the text, or the JSON of the agent's output type.
+/// The model passes a `request`, which is a string. An agent of an `#[agent]` function, such as
+/// `judge::agent(..)`, takes no arguments and uses the prompt of the function. The result is the
+/// text of the answer, or the JSON of the agent's output type.
 ///
-/// A call is part of the run that makes it: what the agent does is recorded below the call, it has the grants of the
-/// caller beside its own, it ends when the run ends, and after a crash the call continues where it was. An agent that was
-/// given no runtime has the runtime and the resources of the agent that calls it.
+/// A call is part of the calling run: the agent's events are recorded below the call, it has the
+/// caller's grants in addition to its own, it stops when the run ends, and after a crash the call
+/// continues where it was. An agent without a runtime uses the runtime and the resources of the
+/// calling agent.
 ///
 /// ```
 /// use agentflow::agent::AgentTool;
@@ -57,9 +60,10 @@ struct Arguments {
 }
 
 impl<O: 'static> AgentTool<O> {
-    /// Makes a tool with the name of the agent. The text for the model is the agent's
-    /// [description](super::AgentSettings::description), or the beginning of its instructions, which clients of a server are not shown.
-    /// The tool writes if one of the agent's tools does.
+    /// Creates a tool with the name of the agent. The model sees the agent's
+    /// [description](super::AgentSettings::description), or the beginning of its instructions;
+    /// clients of a server never see the instructions. The tool has side effects if a tool of the
+    /// agent has.
     pub fn new(agent: Agent<O>) -> Self {
         let description = &agent.description;
         let about = Some(description.about()).filter(|about| !about.is_empty());
@@ -74,22 +78,23 @@ impl<O: 'static> AgentTool<O> {
             }),
         };
         let effects = if agent.writes() { Effects::Write } else { Effects::Read };
-        // Called twice at one step, it continues what it did there.
+        // A repeated call at the same step resumes the agent instead of starting it again, so it is
+        // idempotent.
         let policy = ToolPolicy::default().effects(effects).idempotent();
         let mut definition = ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
         definition.public_description = Some(description.public());
         Self { agent, definition: Arc::new(definition) }
     }
 
-    /// Names the tool. Default: the agent's name.
+    /// Sets the name of the tool. Default: the agent's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.definition).name = name.into();
         self
     }
 
-    /// Sets the description of the tool. Default: the agent's [description](super::AgentSettings::description), else the beginning of its
-    /// instructions.
+    /// Sets the description of the tool. Default: the agent's
+    /// [description](super::AgentSettings::description), or else the beginning of its instructions.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         let definition = Arc::make_mut(&mut self.definition);
@@ -97,8 +102,8 @@ impl<O: 'static> AgentTool<O> {
         self
     }
 
-    /// Changes the policy, which begins with the effects of the agent's tools, and as one that may be called again after a
-    /// crash.
+    /// Changes the policy. The default has the effects of the agent's tools and is idempotent, so
+    /// the call may be repeated after a crash.
     #[must_use]
     pub fn policy(mut self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> Self {
         let definition = Arc::make_mut(&mut self.definition);
@@ -148,7 +153,8 @@ impl<O: 'static> Tool for AgentTool<O> {
             }
             false => self.agent.clone(),
         };
-        // What it lacks is reported with the agent that calls it.
+        // Building the agent here reports missing resources and an unknown model together with the
+        // calling agent.
         let bound = agent.build().map(|agent| Self { agent, definition: Arc::clone(&self.definition) });
         Some(bound.map(ToolRef::from))
     }

@@ -1,8 +1,9 @@
-//! The arguments of an `#[agent]` as JSON, for callers that have no Rust values: their schema, and what is read of them. It
-//! asks no model.
+//! The arguments of an `#[agent]` as JSON, for callers that have no Rust values: their schema, and
+//! how they are decoded.
 //!
-//! Which parameters can be read is found by method resolution, as in `tool/probe.rs`: a parameter that the model is shown
-//! only needs a JSON form, and one without a schema costs its author nothing until somebody calls the agent by its name.
+//! The macro finds by method resolution which parameters can be decoded, as in `tool/probe.rs`. A
+//! parameter of a Rust call only has to be serializable. A missing schema becomes an error only
+//! when the agent is called by name.
 
 use std::any::Any;
 use std::fmt;
@@ -15,14 +16,15 @@ use super::erased::ErasedAgent;
 use crate::error::{Error, Result};
 use crate::tool::{ParamType, ToolError, ToolParam, parameters_of, read_each};
 
-/// Asks of the type of a parameter how it is read: `ParameterForm::<T>::READ`.
+/// Probe for the decoder of a parameter type: `ParameterForm::<T>::READ` is `None` if `T` cannot be
+/// read from JSON.
 pub struct ParameterForm<T>(PhantomData<fn() -> T>);
 
 impl<T: ToolParam> ParameterForm<T> {
     pub const READ: Option<ParamType> = Some(ParamType::of::<T>());
 }
 
-/// A type that is not read from JSON, or has no schema.
+/// Fallback for types that cannot be decoded from JSON or have no schema.
 pub trait UnreadParameter {
     const READ: Option<ParamType> = None;
 }
@@ -42,11 +44,11 @@ impl AgentParameter {
     }
 }
 
-/// What was read of a call's arguments, in the order of the parameters.
+/// The decoded arguments of a call, in the order of the parameters.
 pub struct AgentArguments(Vec<Option<Box<dyn Any + Send>>>);
 
 impl AgentArguments {
-    /// The argument at a place; it is there once.
+    /// Takes the argument at a position. A second call for the same position returns `None`.
     pub fn take<T: 'static>(&mut self, at: usize) -> Option<T> {
         let value = self.0.get_mut(at)?.take()?;
         value.downcast().ok().map(|value| *value)
@@ -54,10 +56,12 @@ impl AgentArguments {
 }
 
 impl AgentDefinition {
-    /// The JSON Schema of its arguments: an object with a property for each parameter of the function, by its name.
+    /// Returns the JSON Schema of the arguments: an object with a property for each parameter of
+    /// the function, by its name.
     ///
     /// # Errors
-    /// [`Error::Build`] when a parameter is of a type that cannot be read from JSON or has no schema, with what to derive.
+    /// [`Error::Build`] if the type of a parameter cannot be decoded from JSON or has no schema.
+    /// The message names the traits to derive.
     pub fn input_schema(&self) -> Result<Value> {
         let parameters = (self.options().parameters)();
         Ok(parameters_of(&self.readable(&parameters)?))
@@ -79,10 +83,10 @@ impl AgentDefinition {
         parameters.iter().map(readable).collect()
     }
 
-    /// The agent of a call with arguments as JSON.
+    /// Returns the agent of a call with JSON arguments.
     ///
     /// # Errors
-    /// [`ToolError::invalid_arguments`], which names each argument that does not fit.
+    /// [`ToolError::invalid_arguments`], which names each argument that does not match.
     pub(crate) fn asked(&'static self, arguments: &str) -> Result<ErasedAgent, ToolError> {
         let parameters = (self.options().parameters)();
         let readable = self.readable(&parameters).map_err(|error| ToolError::new(error.to_string()))?;

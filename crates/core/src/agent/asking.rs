@@ -1,6 +1,7 @@
-//! The calls of a turn that a person must agree to: each is asked about, and the others of the turn are made meanwhile.
+//! Tool calls of a turn that need a person's approval or answer. Each becomes a question; the other
+//! calls of the turn are executed meanwhile.
 //!
-//! `tool/call_approval.rs` is the question; `tool_calls.rs` makes the calls.
+//! `tool/call_approval.rs` implements the question, `tool_calls.rs` executes the calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,25 +19,25 @@ use crate::tool::{
     scope_refusal, warn_unanswerable,
 };
 
-/// A call that may begin.
+/// A call that may start.
 pub(super) struct Admitted {
     pub(super) tool: PendingTool,
-    /// A person agreed to it.
+    /// `true` if a person approved the call.
     pub(super) agreed: bool,
-    /// The model's arguments, when the person changed them.
+    /// The model's original arguments, if the approver changed them.
     pub(super) given: Option<Arc<str>>,
 }
 
-/// What is said of a call that needs a person's word.
+/// The result of the approval stage of a call.
 pub(super) enum Word {
     Answer(CallAnswer),
-    /// The answer is the call's.
+    /// The person's answer is the result of the call.
     Given(CallAnswer),
-    /// Its arguments are not those that the tool takes.
+    /// The arguments do not match the tool's schema, so no question was sent.
     Misfit(ToolError),
 }
 
-/// The calls of a turn that have not begun, and how many wait for a person.
+/// Calls of a turn that have not started, and the number of calls that wait for a person.
 pub(super) struct Admission {
     waiting: std::vec::IntoIter<PendingTool>,
     agreed: VecDeque<Admitted>,
@@ -48,7 +49,7 @@ impl Admission {
         Self { waiting: tools.into_iter(), agreed: VecDeque::new(), asking: 0 }
     }
 
-    /// The next call; those that somebody agreed to come first.
+    /// Returns the next call. Approved calls come first.
     pub(super) fn next(&mut self) -> Option<Admitted> {
         let waiting = &mut self.waiting;
         let next = || waiting.next().map(|tool| Admitted { tool, agreed: false, given: None });
@@ -65,8 +66,9 @@ impl Admission {
 }
 
 impl Run {
-    /// Asks a person about a call that needs it, and gives what waits for the answer. Of a run without a store nobody could
-    /// find the question: its model is refused the call.
+    /// Returns a future for the answer if the call needs a person, or `None` if it can start. In a
+    /// run without a store no one could find the question, so it is not asked and the call is
+    /// refused later.
     pub(super) fn asks(&self, admitted: &Admitted) -> Option<Result<Call>> {
         let tool = &admitted.tool;
         if !self.offered.asks || admitted.agreed || tool.refused.is_some() || !self.segment.shared.log.is_durable() {
@@ -82,14 +84,14 @@ impl Run {
             return None;
         }
         match offered.asks() {
-            // Of a tool that a test replaces, the test answers the call.
+            // A test that replaces the tool answers the call itself.
             true if StandIn::of(&self.plan.host, ReplacedKind::Tool, &definition.name).is_some() => return None,
             true => {}
-            // It was agreed to before the run began.
+            // The approval was granted before the run started.
             false if is_granted(definition, &self.scopes) => return None,
             false => {}
         }
-        // Nobody is asked about a call that cannot be made.
+        // Check the arguments first: a person is not asked about a call that cannot be executed.
         let arguments = match fitting(definition, &tool.call.arguments) {
             Ok(arguments) => arguments,
             Err(misfit) => return Some(Ok(said(tool.clone(), Word::Misfit(misfit)))),
@@ -103,6 +105,8 @@ impl Run {
         };
         let word = if asked.is_some() { Word::Given } else { Word::Answer };
         let shared = self.shared();
+        // After a restart the journal may contain the question, and perhaps its answer. It is asked
+        // at most once.
         let recorded = shared.log.records_below(&tool.path);
         let mut of_call = recorded.into_iter().filter(|(_, path, _)| *path == tool.path).map(|(.., kind)| kind).rev();
         let last =
@@ -130,7 +134,8 @@ impl Run {
         Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, word(question.answer().await?))))) })))
     }
 
-    /// Logs a warning for each tool that needs a person: in a run without a store, its calls are refused.
+    /// Logs a warning for each tool that needs approval, if the run has no store: its calls will be
+    /// refused.
     pub(super) fn warn_unanswerable(&self) {
         if self.offered.asks {
             let tools = self.offered.tools.values();
@@ -138,7 +143,7 @@ impl Run {
         }
     }
 
-    /// What becomes of a call when a person has answered: it may begin, or its result says why not.
+    /// Returns the call if it may start. Otherwise records its result and returns `None`.
     pub(super) fn answered(&mut self, tool: PendingTool, word: Word) -> Option<Admitted> {
         let answer = match word {
             Word::Answer(answer) => answer,
@@ -155,6 +160,7 @@ impl Run {
         };
         match answer.approval {
             Approval::Granted { arguments: None, .. } => Some(Admitted { tool, agreed: true, given: None }),
+            // The changed arguments are executed; the model's own are recorded with the call.
             Approval::Granted { arguments: Some(arguments), .. } => {
                 let given = Some(tool.call.arguments.as_str().into());
                 let call = ToolCall { arguments: arguments.to_string(), ..ToolCall::clone(&tool.call) };
@@ -176,14 +182,14 @@ impl Run {
         }
     }
 
-    /// Records the result of a call that is not made.
+    /// Records the result of a call that is not executed.
     fn end_unbegun(&mut self, tool: PendingTool, result: ToolResult) {
         self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
         self.record(tool.path, ended(RecordedOutcome::new(Arc::new(result)), 0));
     }
 }
 
-/// The result of a call that a person has answered, or a time-out in their place.
+/// Returns the result of a call that a person, or the time-out, answered.
 fn given_result(call: &ToolCall, answer: &CallAnswer) -> ToolResult {
     let late = match answer.late {
         None | Some(OnTimeout::Answer(_)) => {
@@ -195,7 +201,7 @@ fn given_result(call: &ToolCall, answer: &CallAnswer) -> ToolResult {
     ToolResult::new(call, late, "the user did not answer in time; decide without the answer, or say what you need")
 }
 
-/// What is said of a call already.
+/// Returns a completed stage for a call whose result is known.
 fn said(tool: PendingTool, word: Word) -> Call {
     Box::pin(std::future::ready(Ok(Stage::Answered(Box::new((tool, word))))))
 }

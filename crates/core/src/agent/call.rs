@@ -1,7 +1,8 @@
-//! One call of an `#[agent]`: its arguments become the agent's prompt (`prompt.rs`), its answer the return value.
+//! A call of an `#[agent]` function: its arguments become the agent's prompt (`prompt.rs`), its
+//! answer becomes the return value.
 //!
-//! The JSON of an argument decides how it is shown, and the return type itself decides whether the answer is text; no
-//! type is recognised by its spelling.
+//! The JSON form of an argument determines how it is rendered. The return type is inspected as a
+//! type, not by its spelling, to decide if the answer is text.
 
 use std::marker::PhantomData;
 
@@ -35,7 +36,7 @@ pub struct AgentOptions {
     pub output_key: Option<fn() -> OutputKey>,
     pub answering: fn(Agent) -> ErasedAgent,
     pub parameters: fn() -> Vec<AgentParameter>,
-    /// The agent of a call with arguments that were read; `None` when one is missing.
+    /// Returns the agent of a call with decoded arguments, or `None` if an argument is missing.
     pub asking: fn(&mut AgentArguments) -> Option<ErasedAgent>,
 }
 
@@ -56,7 +57,7 @@ impl AgentOptions {
     };
 }
 
-/// A call that is being put together: first the instruction, then the user's message.
+/// Builder for the prompt of a call: the instruction first, then the user's message.
 pub struct AgentCall {
     definition: &'static AgentDefinition,
     prompt: Prompt,
@@ -72,41 +73,41 @@ impl AgentCall {
         self
     }
 
-    /// What follows is the user's message.
+    /// Starts the user's message. Further parts are added to it.
     #[must_use]
     pub fn message(self) -> Self {
         self.with(Prompt::begin_message)
     }
 
-    /// Text.
+    /// Adds text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.with(|prompt| prompt.text(text))
     }
 
-    /// A value: a string as it is, everything else as JSON.
+    /// Adds a value: a string as it is, any other value as JSON.
     #[must_use]
     pub fn value(self, path: &str, json: &Json) -> Self {
         self.with(|prompt| prompt.value(path, &json.0))
     }
 
-    /// A value of the application.
+    /// Adds a value of the application (`app:` key).
     #[must_use]
     pub fn app(self, key: &'static str, optional: bool) -> Self {
         self.with(|prompt| prompt.app(key, optional))
     }
 
-    /// An argument that no placeholder shows.
+    /// Adds an argument that no placeholder shows.
     #[must_use]
     pub fn argument(self, name: &str, json: &Json) -> Self {
         self.with(|prompt| prompt.argument(name, &json.0))
     }
 }
 
-/// The JSON of an argument, or why it has none.
+/// The JSON of an argument, or the error of its serialization.
 pub struct Json(Result<String, String>);
 
-/// What a parameter of an `#[agent]` function can be.
+/// A parameter type of `#[agent]` functions.
 #[diagnostic::on_unimplemented(
     message = "the model cannot be shown a `{Self}`",
     label = "this has no JSON form",
@@ -124,7 +125,7 @@ impl<T: Serialize> AgentParam for T {
     }
 }
 
-/// The first parameter of an `#[agent]` function when it is a reference.
+/// The first parameter of an `#[agent]` function, if it is a reference.
 #[diagnostic::on_unimplemented(
     message = "the first parameter of an agent may be a reference to the context only",
     label = "take an owned value, such as `String` for `&str`",
@@ -140,30 +141,31 @@ impl AgentContext for Context {
     }
 }
 
-/// What an `#[agent]` function can return.
+/// Return types of `#[agent]` functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what an agent returns",
     label = "a model can fail, so this must be a `Result`",
     note = "return `agentflow::Result<T>`, or a `Result` whose error has `From<agentflow::Error>`"
 )]
 pub trait AgentReturn: Sized {
-    /// The agent with the answer's type as its output type. Named through this trait alone, so that what fails to be a
-    /// return type is reported once and at the return type.
+    /// The agent with the answer type as its output type. Used only through this trait, so that an
+    /// invalid return type is reported once and at the return type.
     type Agent;
 
-    /// The answer's type.
+    /// The type of the answer.
     type Answer;
 
-    /// The agent that asks what a call asks.
+    /// Creates the agent for a call.
     fn agent(call: AgentCall) -> Self::Agent;
 
-    /// Runs the agent of a call, as a step of what stands around it if there is something.
+    /// Runs the agent of a call: as a step if there is an enclosing run, otherwise as a run of its
+    /// own.
     fn run(agent: Self::Agent, cx: Option<&Context>) -> BoxFuture<'static, Self>;
 
-    /// The agent with the answer's type as its output type.
+    /// Sets the output type of an agent to the answer type.
     fn answering(agent: Agent) -> ErasedAgent;
 
-    /// The agent without its output type.
+    /// Erases the output type of an agent.
     fn erased(agent: Self::Agent) -> ErasedAgent;
 }
 
@@ -189,8 +191,9 @@ impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
     }
 }
 
-/// Asks of what an `#[agent]` function returns how its answer is read: `Answers::<R>::answering`. Method resolution takes
-/// the inherent function where there is one, so what is wrong with a return type is reported once and not here.
+/// Probe for the answer type of a return type: `Answers::<R>::answering`. Method resolution prefers
+/// the inherent function. The fallback trait [`AnswersText`] accepts any type, so an invalid return
+/// type causes only one compile error.
 pub struct Answers<R>(PhantomData<R>);
 
 impl<R: AgentReturn> Answers<R> {
@@ -223,7 +226,7 @@ pub trait AnswersText {
 
 impl<R> AnswersText for Answers<R> {}
 
-/// What an `#[agent]` function can answer.
+/// Answer types of `#[agent]` functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of an agent",
     label = "the model's answer cannot be read as this",
@@ -235,7 +238,7 @@ pub trait AgentAnswer: DeserializeOwned + JsonSchema + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + 'static> AgentAnswer for T {}
 
-/// What an `#[agent]` function can fail with.
+/// Error types of `#[agent]` functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of an agent",
     label = "an `agentflow::Error` cannot become this",

@@ -1,5 +1,6 @@
-//! `CallIds`: gives each tool call of an answer an id of its own in the conversation. Results are matched by it, and there
-//! are servers that begin to count again with each answer, or give no ids. It calls nothing.
+//! `CallIds`: replaces ids of tool calls that are missing or not unique in the conversation.
+//! Results refer to calls by id, and some servers restart their numbering with each answer or send
+//! no ids.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,16 +9,17 @@ use std::sync::Arc;
 use crate::message::{Conversation, Message, Part, ToolCall};
 use crate::model::ModelResponse;
 
-/// The ids of the calls in a conversation, which grows: each message is looked at once.
+/// Ids of the calls in a growing conversation. Each message is read once.
 #[derive(Debug, Default)]
 pub(super) struct CallIds {
-    /// How many messages were looked at.
+    /// Number of messages that were read.
     read: usize,
-    /// Hashes of their ids. An id that is taken for another one is replaced without need, and by one that is not in here.
+    /// Hashes of the ids. After a collision an id is replaced although it is unique, which is
+    /// harmless: the new id is unique too.
     ids: HashSet<u64, BuildHasherDefault<Hashed>>,
 }
 
-/// Of what is a hash already.
+/// Hasher for keys that are hashes already.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -35,11 +37,12 @@ impl Hasher for Hashed {
     }
 }
 
-/// So many ids are compared with each other sooner than looked up.
+/// Up to this number of ids, comparing all pairs is faster than a hash set.
 const FEW: usize = 8;
 
 impl CallIds {
-    /// The answer in which each call has an id that no other call has, here or in what was `said` before.
+    /// Returns the answer with ids that are unique within it and in the conversation before
+    /// (`said`). If one id is missing or not unique, all ids of the answer are replaced.
     pub(super) fn distinct(
         &mut self,
         mut response: Box<ModelResponse>,
@@ -74,6 +77,7 @@ impl CallIds {
     }
 
     fn read(&mut self, said: &Conversation) {
+        // The conversation became shorter: it is another one, for example after a handoff.
         if said.len() < self.read {
             *self = Self::default();
         }
@@ -83,7 +87,8 @@ impl CallIds {
     }
 }
 
-/// The same in each process.
+/// Hashes an id. The result is the same in each process, so that a resumed run replaces the same
+/// ids.
 fn hash(id: &str) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |hash: u64, word: u64| {

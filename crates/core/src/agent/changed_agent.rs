@@ -1,5 +1,5 @@
-//! An agent in a step that began with another version of itself, and continues after a restart: whether the runtime accepts
-//! what has changed. What it had done is not judged: its journal says that to any version.
+//! An agent in a step that was started with another version of its definition and continues after a
+//! restart: checks that the runtime accepts the change. Recorded work is not affected.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use crate::path::StepPath;
 use crate::run::Host;
 use crate::tool::StepPlace;
 
-/// The other version that an agent began with.
+/// The recorded version of an agent that differs from the current one.
 pub(super) struct BegunOtherwise {
-    /// Its id.
+    /// Hash of the recorded definition.
     began: Arc<str>,
-    /// The step that called the agent; none of a tool that an agent calls.
+    /// The step that called the agent. `None` if a tool of another agent called it.
     place: Option<Arc<StepPlace>>,
 }
 
 impl BegunOtherwise {
-    /// `None` when it began with this version, or its version is not on record.
+    /// Returns `None` if the agent started with this version, or its version is not recorded.
     pub(super) fn of(plan: &Plan, began: Option<&Arc<str>>) -> Option<Box<Self>> {
         let began = began.filter(|began| ***began != *plan.parts().id)?;
         Some(Box::new(Self { began: Arc::clone(began), place: StepPlace::current() }))
     }
 
-    /// Compares the versions, by what the runtime of the run accepts.
+    /// Compares the versions under the rules of the runtime.
     ///
     /// # Errors
-    /// [`Error::NestedAgentChanged`] with what the runtime does not accept; the step ends with it.
+    /// [`Error::NestedAgentChanged`] with the changes that the runtime does not accept. The step
+    /// ends with this error.
     pub(super) async fn check(self, plan: &Plan, host: &Host, path: &StepPath) -> Result<()> {
         let differences = host.differences(&self.began, plan.parts()).await?;
         let refused = host.changes().refused(&plan.name, differences);

@@ -1,7 +1,7 @@
-//! Makes the journal of an agent's run shorter without losing its state: the content of a snapshot.
+//! Shortens the journal of an agent's run without losing state: the content of a snapshot.
 //!
-//! Between two turns it keeps what is recorded of the run itself, and one event in the place of all turns and what was
-//! done in them. In the middle of a turn it makes nothing shorter.
+//! Between two turns, a snapshot keeps the events of the run itself and replaces all turns, with
+//! their steps, by a single event. In the middle of a turn there is no snapshot.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::run::{Ledger, time_spent};
 use crate::state::SavedByStep;
 
 impl Run {
-    /// Whether enough has happened in a run of its own.
+    /// `true` if a top-level run has recorded enough events since its last snapshot.
     pub(super) fn is_snapshot_due(&self) -> bool {
         self.segment.is_run() && self.segment.shared.log.is_snapshot_due()
     }
 
-    /// Keeps a shorter journal beside the journal, which has everything that it has: a run does without.
+    /// Writes a snapshot. The journal stays complete, so a run also works without snapshots.
     pub(super) async fn keep_snapshot(&self) -> Result<()> {
         self.commit().await?;
         let first = self.first_plan();
@@ -44,8 +44,8 @@ impl Run {
     }
 }
 
-/// The events that lead to the same state as all of them; `machine` is one that nothing has happened to, and `take_over`
-/// changes it as an agent of the team does that takes over. `None` in the middle of a turn.
+/// Returns fewer events that lead to the same state, or `None` in the middle of a turn. `machine`
+/// is a new machine; `take_over` changes its answer rule at a handoff.
 pub(super) fn compact(
     mut machine: AgentMachine,
     take_over: impl Fn(&mut AgentMachine, &AgentHandoff),
@@ -54,6 +54,7 @@ pub(super) fn compact(
     let root = StepPath::root();
     let (first, last) = (events.first()?, events.last()?.clone());
     let started = first.kind.agent_started()?;
+    // The messages of the start event are kept there, so the snapshot contains only later ones.
     let known = started.request().len() - usize::from(started.instructions.is_some());
     for event in &events {
         machine.replay_one(&event.path, &event.kind);
@@ -79,7 +80,8 @@ pub(super) fn compact(
         | EventKind::RunSpent(_)
         | EventKind::MessageDelivered { .. } => true,
         EventKind::MessageReceived { number, .. } => *number <= delivered,
-        // It waited for a message, and does no more.
+        // The pause while the run waited for a message that is delivered now, and the matching
+        // resume, have no further effect.
         EventKind::RunPaused { reason, .. } => {
             waited = *reason == PauseReason::Message;
             waited
@@ -87,20 +89,21 @@ pub(super) fn compact(
         EventKind::RunResumed { recovered: false, .. } => std::mem::take(&mut waited),
         _ => false,
     };
+    // Events of steps have other paths than the root, so they are all dropped.
     let mut kept: Vec<Event> =
         events.into_iter().filter(|event| event.path.is_root() && !of_turns(&event.kind)).collect();
     kept.push(Event { path: root, kind: EventKind::RunAdvanced(Arc::new(advanced)), ..last });
     Some(kept)
 }
 
-/// What the tools of all turns up to this one saved, in the order of their places.
+/// Merges the state that the tools saved in all turns up to this one, in the order of the calls.
 fn saved_until(turn: u32, events: &[Event]) -> Option<Arc<SavedByStep>> {
     let mut saved: Vec<_> = events.iter().filter_map(|event| event.kind.saved()).collect();
-    // What is saved within a call is part of what the call saves, and has no place.
+    // State that was saved within a call is included in the call's own record, and has no position.
     saved.retain(|saved| saved.place().is_some());
     saved.sort_by_key(|saved| saved.place());
     let mut all = SavedByStep::default();
     saved.iter().for_each(|saved| all.apply(saved));
-    // After every call of the turn, and before those of the next one.
+    // The position is after every call of this turn and before the calls of the next one.
     (!all.is_empty()).then(|| Arc::new(all.at(Some(u64::from(turn) << 32 | u64::from(u32::MAX)))))
 }

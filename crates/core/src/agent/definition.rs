@@ -1,5 +1,4 @@
-//! `AgentDefinition`: the description of an `#[agent]` as it is linked into the program. It holds no argument and asks
-//! no model.
+//! [`AgentDefinition`] describes an `#[agent]` function that is linked into the program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,10 +19,11 @@ use crate::tool::{SourceLocation, ToolRef};
 const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in its attribute, or give its runtime one \
     with `Runtime::builder().model(..)`";
 
-/// What an `#[agent]` function is: the name, the comment as it is written, the options.
+/// The definition of an `#[agent]` function: its name, its doc comment and its options.
 ///
-/// `NAME::definition()` is the one of a function `NAME`; [`Runtime::agents`](crate::Runtime::agents) has all that are
-/// linked into the program.
+/// `NAME::definition()` returns the definition of the function `NAME`.
+/// [`Runtime::agents`](crate::Runtime::agents) returns all definitions that are linked into the
+/// program.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -55,20 +55,22 @@ impl AgentDefinition {
         Self { name, instruction, file, line, options }
     }
 
-    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::runtime::RuntimeBuilder::agent_model).
+    /// Returns the name. It is used in events and by
+    /// [`RuntimeBuilder::agent_model`](crate::runtime::RuntimeBuilder::agent_model).
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The comment with its placeholders as they are written: the instruction and the paragraphs that show parameters.
+    /// Returns the doc comment with its placeholders: the instruction, and the paragraphs that show
+    /// parameters.
     pub fn instruction(&self) -> &'static str {
         self.instruction
     }
 
-    /// Returns the keys of the application that its comment shows, such as `app:company`.
+    /// Returns the application keys that the doc comment shows, such as `app:company`.
     pub(super) fn shown_keys(&self) -> Vec<Arc<str>> {
         let mut keys: Vec<Arc<str>> = Vec::new();
-        // Two braces are one of the text.
+        // `{{` is an escaped brace.
         for rest in self.instruction.replace("{{", "").split("{app:").skip(1) {
             let key: Arc<str> = format!("app:{}", rest.split(['}', '?']).next().unwrap_or_default()).into();
             if !keys.contains(&key) {
@@ -78,22 +80,22 @@ impl AgentDefinition {
         keys
     }
 
-    /// The model that the attribute names. A runtime may have another one for it.
+    /// Returns the model that the attribute names. A runtime may use another one.
     pub fn model(&self) -> Option<&'static str> {
         self.options.model
     }
 
-    /// The tools that the model may call.
+    /// Returns the tools that the model may call.
     pub fn tools(&self) -> Vec<ToolRef> {
         (self.options.tools)()
     }
 
-    /// Where the attribute stands.
+    /// Returns the location of the attribute in the source code.
     pub fn source(&self) -> SourceLocation {
         SourceLocation::new(self.file, self.line)
     }
 
-    /// The key of the state under which its answer is saved.
+    /// Returns the state key under which the answer is saved.
     pub(crate) fn saved_key(&self) -> Option<Arc<str>> {
         self.options.output_key.map(|key| key().key)
     }
@@ -102,7 +104,7 @@ impl AgentDefinition {
         &self.options
     }
 
-    /// The agent behind it: everything but what it is asked and its output type.
+    /// Creates the agent without prompt and output type.
     pub(super) fn agent(&'static self) -> Agent {
         let settings = ModelSettings {
             temperature: self.options.temperature,
@@ -124,10 +126,10 @@ impl AgentDefinition {
         })
     }
 
-    /// The model that it has in a runtime.
+    /// Returns the model that the agent uses in a runtime.
     ///
     /// # Errors
-    /// When neither the runtime nor the attribute names one.
+    /// If neither the runtime nor the attribute names a model.
     pub(super) fn model_in(&self, host: &Host) -> Result<ModelSource> {
         let of_runtime = host.part::<AgentModels>().and_then(|models| models.of(self.name));
         of_runtime.or_else(|| self.options.model.map(ModelSource::from)).ok_or_else(|| Error::Build {
@@ -137,18 +139,19 @@ impl AgentDefinition {
         })
     }
 
-    /// The agent of a run that began with these instructions.
+    /// Returns the agent for resuming a run that was started with these instructions.
     pub(crate) fn resuming(&'static self, cx: &Context, instructions: Option<&str>) -> ErasedAgent {
         let agent = self.agent().host(cx.host()).resources(cx.resources());
         (self.options.answering)(agent.instructed(instructions))
     }
 
-    /// What the agent consists of in a host.
+    /// Returns the outline of the agent in a host.
     pub(crate) fn outline(&'static self, host: &Arc<Host>) -> AgentOutline {
         (self.options.answering)(self.agent().host(host)).outline()
     }
 
-    /// The agent as a catalogue shows it: its name, its comment, the schema of its answer. It is never run.
+    /// Returns the agent as a catalogue describes it: name, doc comment and answer schema. It is
+    /// never run.
     pub(crate) fn described(&'static self) -> ErasedAgent {
         let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
         let agent = agent.changed(|agent| agent.purpose = self.options.description.map(Arc::from));
@@ -167,7 +170,8 @@ impl fmt::Debug for AgentDefinition {
     }
 }
 
-/// The models that `#[agent]`s have in place of their own.
+/// Models that a runtime configured for `#[agent]` functions. They replace the models of the
+/// attributes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentModels {
     pub(crate) all: Option<ModelSource>,
@@ -175,23 +179,23 @@ pub(crate) struct AgentModels {
 }
 
 impl AgentModels {
-    /// None in place of any.
+    /// No replacements.
     #[cfg(feature = "documents")]
     pub(crate) const NONE: Self = Self { all: None, by_name: BTreeMap::new() };
 
-    /// The model that the `#[agent]` of a name has in place of its own.
+    /// Returns the model that replaces the model of an `#[agent]`.
     pub(crate) fn of(&self, name: &str) -> Option<ModelSource> {
         self.by_name.get(name).or(self.all.as_ref()).cloned()
     }
 }
 
-/// The `#[agent]`s that are linked into the program, by name.
+/// Returns the `#[agent]` functions that are linked into the program, by name.
 pub(crate) fn linked() -> ByName<&'static AgentDefinition> {
     let place = |agent: &&'static AgentDefinition| (agent.name, agent.file, agent.line);
     linked::by_name(place, |agent| agent.name)
 }
 
-/// The error of two that have one name.
+/// Returns the error for two `#[agent]` functions with the same name.
 pub(crate) fn two_linked((first, second): &(&'static AgentDefinition, &'static AgentDefinition)) -> RegistryError {
     RegistryError::DuplicateAgent { name: first.name, first: first.source(), second: second.source() }
 }

@@ -1,11 +1,11 @@
-//! Draws an agent as Mermaid and Graphviz text: its model, its tools and toolsets, and the agents among its tools with
-//! theirs, and those that it may transfer to. Each agent is drawn once, however many have it as a tool.
+//! Draws an agent as Mermaid and Graphviz text: its model, tools, toolsets, nested agents and
+//! handoffs. An agent that several others use is drawn once.
 
 use std::fmt::Write;
 
 use super::outline::{AgentOutline, ToolOutline};
 
-/// What a picture consists of: boxes by their ids, and arrows between them.
+/// A graph: boxes, and arrows between their indices.
 #[derive(Default)]
 struct Picture {
     boxes: Vec<Drawn>,
@@ -18,7 +18,7 @@ struct Drawn {
     label: String,
 }
 
-/// What a dashed arrow says.
+/// Label of dashed arrows, which are handoffs.
 const TRANSFERS: &str = "may transfer to";
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,7 +37,7 @@ impl Picture {
         picture
     }
 
-    /// The box of a name, and whether it is new.
+    /// Returns the index of a box. The flag is `true` if the box is new.
     fn add(&mut self, kind: Kind, name: &str, label: String) -> (usize, bool) {
         match self.boxes.iter().position(|other| other.kind == kind && other.name == name && other.label == label) {
             Some(at) => (at, false),
@@ -75,7 +75,7 @@ impl Picture {
         at
     }
 
-    /// The other agents of a team, and who may transfer to whom.
+    /// Adds the other members of a team and the handoffs between them.
     fn team(&mut self, first: &AgentOutline, at: usize) {
         let drawn: Vec<_> = first.team.iter().map(|other| (other, self.agent(other, &[]))).collect();
         let all: Vec<_> = std::iter::once((first, at)).chain(drawn).collect();
@@ -107,7 +107,7 @@ fn label(name: &str, what: &str, marks: &[String]) -> String {
 }
 
 impl AgentOutline {
-    /// The agent as a Mermaid flowchart, as GitHub and many editors show it.
+    /// Draws the agent as a Mermaid flowchart, which GitHub and many editors can show.
     ///
     /// ```
     /// use agentflow::agent::AgentOutline;
@@ -145,7 +145,7 @@ impl AgentOutline {
         text
     }
 
-    /// The agent in Graphviz's language.
+    /// Draws the agent in Graphviz's DOT language.
     pub fn to_dot(&self) -> String {
         let picture = Picture::of(self);
         let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", &*self.name);

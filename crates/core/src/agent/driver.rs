@@ -1,8 +1,9 @@
-//! Executes the commands of the agent's machine and records what happened.
+//! Executes the commands of the agent's machine and records the resulting events.
 //!
-//! A run is one future: the model call and the tools of a turn are polled in place, so dropping the run drops them all.
-//! An event is recorded before its effect begins and before anybody sees its outcome; in a run with a store it is
-//! committed by then. The machine decides the next command, never this file.
+//! A run is one future: it polls the model call and the tool calls of a turn directly, so dropping
+//! the run drops them all. An event is recorded before its effect begins, and an outcome before it
+//! is visible to others. In a run with a store it is committed by then. The machine decides the
+//! next command, never this file.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -42,34 +43,35 @@ use crate::tool::{
     continue_compensating, lived,
 };
 
-/// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
-/// its end, it records that it was cancelled.
+/// A run of an agent, from its request to its end. Its last event is always recorded: if it is
+/// dropped early, it records that it was cancelled.
 pub(super) struct Run {
     pub(super) segment: Segment<OfAgent>,
     pub(super) plan: Arc<Plan>,
-    /// The tools of the turn.
+    /// Tools that are offered to the model in the current turn.
     pub(super) offered: Arc<Offered>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) resources: Resources,
     pub(super) machine: AgentMachine,
-    /// How much of the time limit is used up, by earlier processes.
+    /// Part of the time limit that earlier processes used up.
     spent: Duration,
-    /// What the run began with, until the hooks before it have seen it and it is recorded.
+    /// The start event, until the hooks before the run have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
-    /// The version that it began with, when that was another one.
+    /// The definition with which the run started, if it differs from the current one.
     began_otherwise: Option<Box<BegunOtherwise>>,
-    /// The session that it is a run of, until it has what was said there before.
+    /// Session of the run, until its history is loaded.
     pub(super) session: Option<Box<InSession>>,
     pub(super) hooks: HookChain,
     compensation: Compensation,
-    /// Of a team: what the agent that takes over needs to know of the run.
+    /// State for handoffs, if the agent belongs to a team: passed to the agent that takes over.
     pub(super) team: Option<Box<InTeam>>,
     pub(super) call_ids: Mutex<CallIds>,
-    /// The time of the last record, where nothing but the driver has run since.
+    /// Time of the last record, if only the driver has been active since. Saves reading the clock.
     pub(super) moment: Option<Timestamp>,
 }
 
-/// An agent that a step calls: it runs, or waits for the step to drop it, as the step had done.
+/// An agent called by a step: either a run, or a call that waits until its step drops it, because
+/// the step dropped it before the crash too.
 type InStep = std::result::Result<Run, Box<HeldBack>>;
 
 impl InSegment for Run {
@@ -94,35 +96,37 @@ impl InSegment for Run {
 }
 
 impl Run {
-    /// A run of its own.
+    /// Creates a top-level run, which is not a step of another run.
     ///
     /// # Errors
-    /// When it lacks a resource; nothing of it has begun then.
+    /// If a required resource is missing. Nothing is recorded in that case.
     pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Result<Self> {
         if let Some(session) = &mut request.session {
             request.options.session = Some(InSession::asked(session, plan)?);
         }
         let id = request.options.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
         let given = request.options.resources.clone();
+        // Factories create the run's own resources here; the request's resources are restored for
+        // the check below.
         let own = request.options.begin(&plan.host.factories, &id, &plan.name)?;
         request.options.resources = given;
         let shared = RunShared::new(id, &plan.host, plan.host.new_journal()).with_own(own, None);
         plan.check(&shared, &request.options.resources)?;
         let shared = Arc::new(shared);
         plan.host.running.begin(&shared)?;
-        #[cfg(feature = "mcp-server")]
         if let Some(first) = request.first_events.take() {
             first.begin(&shared);
         }
         Ok(Self::begin(plan, request, shared))
     }
 
-    /// A run of its own whose journal is in the log already.
+    /// Creates the run for a journal that is loaded already.
     pub(super) fn resumed(plan: &Arc<Plan>, shared: Arc<RunShared>) -> Self {
         Self::begin(plan, RunRequest::default(), shared)
     }
 
-    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    /// Creates a run and returns the future that executes it: as a step of the context's run, or as
+    /// a top-level run.
     pub(super) fn start(
         plan: &Arc<Plan>,
         request: RunRequest,
@@ -141,7 +145,8 @@ impl Run {
         Ok(Box::pin(run.run_through()))
     }
 
-    /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
+    /// Creates a run that is a step of the context's run. Events that are recorded for it already
+    /// are replayed.
     fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<InStep> {
         let shared = Arc::clone(cx.run());
         InSession::refuse_in_step(plan, &request)?;
@@ -150,6 +155,8 @@ impl Run {
             let agent = format!("the agent `{}`", plan.name);
             Ok(Err(Box::new(HeldBack::at(StepPlace::current(), base, agent, lived))))
         };
+        // A new attempt at the step claims a new path. If an earlier attempt called the same agent
+        // with the same request, the call continues there.
         if let Some(Kept { base, recorded, ended, decided }) = kept(plan, &request, cx) {
             if let KeptEnd::HeldBack(lived) = ended {
                 return held_back(&base, lived);
@@ -170,7 +177,8 @@ impl Run {
         let ends = |(_, path, kind): &(_, StepPath, EventKind)| {
             *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
         };
-        // The step had dropped it before it was stopped: what it had not begun then is not begun now.
+        // The step dropped this agent before the process stopped, for example because another
+        // branch was faster. It must not begin new work now.
         match recorded.iter().rposition(ends) {
             Some(at) if matches!(&recorded[at].2, EventKind::AgentFailed { error } if was_dropped(error)) => {
                 held_back(&segment.base, lived(&recorded[..=at], &segment.base))
@@ -188,7 +196,8 @@ impl Run {
         }
     }
 
-    /// Records no second end of an agent whose end is recorded: its step may be cancelled before it reads that end.
+    /// Prevents a second end event for an agent whose end is recorded. Its step may be cancelled
+    /// before it reads that end.
     fn settle_if_ended(&mut self) {
         if matches!(self.machine.command(), Command::Finish(Outcome::Ended(Some(_)))) {
             self.segment.settle();
@@ -201,7 +210,7 @@ impl Run {
         Self::again(plan, request, segment, recorded)
     }
 
-    /// One of which something may be recorded.
+    /// Creates a run from the events that are recorded for it, if any.
     fn again(
         plan: &Arc<Plan>,
         request: RunRequest,
@@ -210,9 +219,9 @@ impl Run {
     ) -> Self {
         let RunRequest { conversation, max_steps, options, session, callbacks, .. } = request;
         let (shared, base) = (&segment.shared, &segment.base);
-        // The last beginning: a further one may be of another version.
+        // The last start event counts: a later one may have recorded another version.
         let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
-        // What the run began with counts, however it is resumed.
+        // The recorded terms win over the terms of the request that resumes the run.
         let new_terms = || RunTerms { max_steps, ..options.terms() };
         let terms = began.map_or_else(new_terms, |began| began.terms.clone());
         let limits = match (terms.max_steps, terms.timeout_ms, terms.max_llm_calls) {
@@ -233,6 +242,7 @@ impl Run {
             None => Duration::ZERO,
         };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
+        // Settings of the whole run. An agent in a step uses the settings of the enclosing run.
         if segment.is_run() {
             shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
             shared.stream_if(terms.stream);
@@ -285,6 +295,8 @@ impl Run {
                     run.takes_over(&transfer.to);
                 }
             }
+            // Journals of earlier releases contain the instructions as the first message of the
+            // conversation.
             if let Some(instructions) = &plan.instructions {
                 run.machine.recognise(instructions);
             }
@@ -301,13 +313,14 @@ impl Run {
         started.terms = terms;
         started.answer = plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
         run.pending = Some(Box::new(started));
+        // Hooks and sessions may change or refuse the start, so it is recorded after them.
         if run.hooks.is_empty() && run.session.is_none() {
             run.record_start();
         }
         run
     }
 
-    /// Records that the agent begins, unless that is recorded already.
+    /// Records the start of the agent, unless it is recorded already.
     pub(super) fn record_start(&mut self) {
         let Some(mut started) = self.pending.take() else { return };
         let (is_run, durable) = (self.segment.is_run(), self.segment.shared.log.is_durable());
@@ -333,21 +346,23 @@ impl Run {
         Events::new(self.shared(), 0)
     }
 
-    /// Runs to the end, whatever it is.
+    /// Runs to the end, also if the run is cancelled or a tool panics.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
         let span = telemetry::agent_span(&self.plan.name, &self.segment.shared, self.plan.model.info());
-        // A block and not an `async fn`, which would keep room for `self` twice.
+        // An `async` block instead of an `async fn`: the latter would reserve space for `self`
+        // twice.
         async move {
             if let Some(begun) = self.compensation.take_begun() {
                 return Box::pin(self.continue_compensation(*begun)).await;
             }
-            // A tool can panic as it is dropped.
+            // The destructor of a tool's future can panic.
             let ended = AssertUnwindSafe(self.drive_within_limit(&span)).catch_unwind().await;
             self.ended(ended, &span).await
         }
     }
 
-    /// Records the end that the run has come to, and sees to it that it is kept.
+    /// Records the end of the run and commits it. `None` means cancelled, `Some(None)` that the
+    /// time limit was exceeded.
     async fn ended(
         &mut self,
         ended: std::thread::Result<Option<Option<Result<RunEnd>>>>,
@@ -375,11 +390,14 @@ impl Run {
         };
         let result = match ended {
             Some(result) => result,
+            // The process is draining. The run stays unfinished in the store, so no end is
+            // recorded.
             None if self.segment.is_run() && self.segment.shared.is_stopping() => {
                 self.segment.settle();
                 return Err(self.segment.shared.left().await.into());
             }
-            // Nobody dropped it with its run, which has ended.
+            // The enclosing run has ended, but this future was not dropped with it. The journal
+            // accepts no more events.
             None if !self.segment.is_run() && self.segment.shared.log.is_closed() => {
                 self.segment.settle();
                 return Err(Error::Cancelled { reason: self.segment.shared.cancel_reason() });
@@ -398,7 +416,7 @@ impl Run {
             }
         };
         let result = match result {
-            // The journal ends where the store failed.
+            // After a store error the journal cannot be written.
             Ok(_) | Err(Error::Store(_)) => {
                 self.segment.settle();
                 result
@@ -425,7 +443,7 @@ impl Run {
         ended
     }
 
-    /// The context of the run, in which what it had done is undone.
+    /// Context of the whole run, in which completed steps are compensated.
     fn as_a_whole(&self) -> Context {
         Context::new(self.shared(), StepPath::root(), self.resources.clone()).granted(&self.scopes)
     }
@@ -437,12 +455,12 @@ impl Run {
         Err(error)
     }
 
-    /// Drives the agent in its span. `None` when the run is cancelled before the end, and has ended where the agent is in a
-    /// step; `Some(None)` when the time limit is reached before.
+    /// Drives the agent in its tracing span. Returns `None` if the run was cancelled, or if the
+    /// agent is a step and its run has ended; `Some(None)` if the time limit was exceeded.
     async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
         let (shared, base) = (self.shared(), self.segment.base.clone());
         let left = self.machine.limits().timeout.saturating_sub(self.spent);
-        // Pinned where they are made: a future that is moved into another one has room in both.
+        // Pinned here: a future that is moved into another one takes space in both.
         let driven = pin!(
             async {
                 let drive = pin!(self.drive());
@@ -454,6 +472,7 @@ impl Run {
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
+        // Stores the parts of the definition once, so that a later process can report what changed.
         if self.segment.shared.log.is_durable() && self.segment.shared.host.lacks_parts(self.first_plan().parts()) {
             let parts = Arc::clone(self.first_plan().parts());
             let shared = Arc::clone(&self.segment.shared);
@@ -464,10 +483,11 @@ impl Run {
             && let Err(error) =
                 Box::pin(other.check(self.first_plan(), &self.segment.shared.host, &self.segment.base)).await
         {
-            // It is not over: an operator may let it continue.
+            // The run stays unfinished: an operator may allow it to continue with this version.
             self.segment.settle();
             return Err(error);
         }
+        // Compensating tools must exist and accept their arguments, before any tool is called.
         if self.first_plan().is_undone() && self.segment.shared.log.compensates() {
             let tools = self.first_plan().described_tools();
             let shared = Arc::clone(&self.segment.shared);
@@ -488,7 +508,8 @@ impl Run {
             Box::pin(self.enter_session()).await?;
         }
         loop {
-            // A model and tools that are always ready leave room for a cancellation and the time limit.
+            // A model and tools that are always ready would starve the cancellation and the time
+            // limit.
             if !tokio::task::coop::has_budget_remaining() {
                 self.moment = None;
             }
@@ -496,19 +517,21 @@ impl Run {
             self.take_mail();
             let command = self.machine.command();
             if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
-                // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
+                // An operator paused the run: no new call starts, and finished work is committed
+                // meanwhile.
                 self.moment = None;
                 self.commit().await?;
                 self.segment.shared.until_released().await;
                 if self.segment.shared.is_draining() {
                     return self.leave().await;
                 }
-                // It may have been sent a message meanwhile.
+                // Messages may have arrived during the pause, so the machine decides again.
                 continue;
             }
             if !self.plan.toolsets.is_empty() {
                 match command {
-                    // The calls of this turn are those of the tools that it was shown, if that was in this process.
+                    // The tools of this turn must be those that its model call was sent. After a
+                    // restart they are fetched again.
                     Command::CallTools(_) if has_tools => {}
                     Command::CallModel { .. } | Command::CallTools(_) => {
                         self.moment = None;
@@ -545,7 +568,7 @@ impl Run {
                         return ended;
                     }
                 }
-                // A message came since the machine was asked.
+                // A message arrived after the machine returned this command, so the run continues.
                 Command::Finish(Outcome::Completed(_)) if !self.ends_with_answer() => {}
                 Command::Finish(Outcome::Completed(completed)) => {
                     let completed = match self.first_hooks().len() {
@@ -570,7 +593,8 @@ impl Run {
         }
     }
 
-    /// The run is drained: stops it here, when this is the run; an agent in a step waits for that.
+    /// Leaves a drained run unfinished. A top-level run stops here; an agent in a step waits until
+    /// its run stops. Never returns.
     pub(super) async fn leave(&self) -> Result<RunEnd> {
         let Segment { shared, base, .. } = &self.segment;
         match self.segment.is_run() {
@@ -580,7 +604,7 @@ impl Run {
         std::future::pending().await
     }
 
-    /// Records the answer.
+    /// Records the answer and the end of the agent.
     pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> Result<RunEnd> {
         let completed = self.saved_with_answer(completed)?;
         self.record_completed(Arc::clone(&completed));

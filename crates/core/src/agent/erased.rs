@@ -1,4 +1,4 @@
-//! `ErasedAgent`: an agent of any output type, as a runtime knows it by its name. It describes and runs nothing.
+//! `ErasedAgent`: an agent of any output type, as the runtime stores it under its name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ trait Erased: Send + Sync {
 }
 
 impl<O: 'static> Agent<O> {
-    /// The schema of its answer.
+    /// Returns the JSON Schema of the answer.
     pub(super) fn answer_schema(&self) -> Value {
         self.output.value_schema()
     }
@@ -94,7 +94,7 @@ impl ErasedAgent {
         &self.0.description().name
     }
 
-    /// The description for others than this program, without its instructions.
+    /// Returns the description for other programs. It does not contain the instructions.
     pub(crate) fn public_description(&self) -> Arc<str> {
         self.0.description().public()
     }
@@ -103,22 +103,23 @@ impl ErasedAgent {
         self.0.description()
     }
 
-    /// The schema of its answer.
+    /// Returns the JSON Schema of the answer.
     pub(crate) fn answer_schema(&self) -> Value {
         self.0.answer_schema()
     }
 
-    /// What it consists of.
+    /// Returns the outline of the agent.
     pub(crate) fn outline(&self) -> AgentOutline {
         self.0.outline()
     }
 
-    /// The key of the state under which its answer is saved.
+    /// Returns the state key under which the answer is saved.
     pub(crate) fn saved_key(&self) -> Option<&Arc<str>> {
         self.0.description().output_key.as_ref().map(|output_key| &output_key.key)
     }
 
-    /// The name that the program has for a tool, by the name that the model calls it by; `None` if the tool is not known now.
+    /// Returns the catalogue name of a tool, given the name that the model uses. Returns `None` if
+    /// the tool is not known, for example because its toolset was not fetched yet.
     #[cfg(feature = "dynamic")]
     pub(crate) fn catalogue_name(&self, called: &str) -> Option<Arc<str>> {
         let description = self.description();
@@ -128,38 +129,41 @@ impl ErasedAgent {
         named.next().map(|tool| Arc::clone(tool.catalogue_name()))
     }
 
-    /// The `#[agent]` that it is one of.
+    /// Returns the `#[agent]` function from which the agent was created.
     pub(crate) fn definition(&self) -> Option<&'static AgentDefinition> {
         self.0.description().definition
     }
 
-    /// Whether both are one agent, and not two that look the same.
+    /// `true` if both are the same agent, not merely equal ones.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.0.description(), other.0.description())
     }
 
-    /// The same with the instructions that a run began with, in place of those of a call with other arguments.
+    /// Returns the agent with the recorded instructions of a run instead of those computed from the
+    /// arguments of a call.
     pub(crate) fn instructed(&self, instructions: Option<&str>) -> Self {
         self.0.instructed(instructions)
     }
 
-    /// Runs it as a step of the run that a context belongs to. It is asked a text, or any other value as JSON.
+    /// Runs the agent as a step of the context's run. A string is sent as text, any other value as
+    /// JSON.
     pub(crate) async fn run_in(&self, cx: &Context, asked: &Encoded) -> Result<Encoded> {
         let text = asked.decode::<String>().unwrap_or_else(|_| asked.to_string());
         self.0.run_in(cx, RunRequest::new(text)).await
     }
 
-    /// Runs it as such a step; it is asked what its `#[agent]` function was given.
+    /// Runs the agent as a step of the context's run, with the prompt of its `#[agent]` call.
     pub(crate) async fn ask_in(&self, cx: &Context) -> Result<Encoded> {
         self.0.run_in(cx, RunRequest::default()).await
     }
 
-    /// Whether one of its tools changes something outside of the run.
+    /// `true` if a tool has side effects outside the run.
     pub(crate) fn writes(&self) -> bool {
         self.0.writes()
     }
 
-    /// The resources that its tools take and that it does not bring itself, each with who takes it.
+    /// Returns the resources that the tools need and the agent does not provide, each with the tool
+    /// that needs it.
     pub(crate) fn needs(&self) -> Vec<NeededResource> {
         let description = self.description();
         let by = format!(" of the agent `{}`", description.name);
@@ -172,11 +176,13 @@ impl ErasedAgent {
         needs
     }
 
-    /// Returns an error message if the provider of its model is unknown in a runtime. API keys are not checked.
+    /// Returns an error message if the provider of the model is unknown to the runtime. API keys
+    /// are not checked.
     pub(crate) fn problem_of_model(&self, host: &Host) -> Option<String> {
         let description = self.description();
         let has_runtime = !Arc::ptr_eq(&description.host, Host::of_process());
         let host = if has_runtime { &*description.host } else { host };
+        // An `#[agent]` gets its model from the runtime, and a replaced agent calls no model.
         if description.definition.is_some() || StandIn::of(host, ReplacedKind::Agent, &description.name).is_some() {
             return None;
         }
@@ -184,10 +190,10 @@ impl ErasedAgent {
         Some(format!("the agent `{}`: {problem}", description.name))
     }
 
-    /// The model that it has in a runtime.
+    /// Returns the model that the agent uses in a runtime.
     ///
     /// # Errors
-    /// If neither the runtime nor the attribute of an `#[agent]` names one.
+    /// If neither the runtime nor the attribute of an `#[agent]` names a model.
     pub(crate) fn model_in(&self, host: &Host) -> Result<ModelSource> {
         match self.description().definition {
             Some(definition) => definition.model_in(host),
@@ -195,22 +201,22 @@ impl ErasedAgent {
         }
     }
 
-    /// The definition by parts, as it is in a runtime.
+    /// Returns the parts of the definition, with the models of a runtime.
     pub(crate) fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>> {
         self.0.parts(host)
     }
 
-    /// Checks that a run which is about to be resumed has what its tools take.
+    /// Checks that a run can be resumed: its tools have their resources.
     pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()> {
         self.0.check_run(host, shared, journal)
     }
 
-    /// Starts a run of it in a runtime.
+    /// Starts a run in a runtime.
     pub(crate) fn started(&self, host: &Arc<Host>, request: RunRequest) -> Result<RunHandle<Encoded>> {
         self.0.started(host, request)
     }
 
-    /// Continues a run whose journal is in the log.
+    /// Resumes a run from its journal.
     pub(crate) fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
         self.0.continued(host, shared)
     }

@@ -1,5 +1,5 @@
-//! The further beginning of an agent in a step: a new attempt at the step lets it continue what it had begun. It decides
-//! neither that nor which agent it is; `kept_agent.rs` does.
+//! The second start event of an agent in a step: a new attempt at the step continues the agent.
+//! `kept_agent.rs` decides which agent that is.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::event::EventKind;
 use crate::run::InSegment;
 
 impl Run {
-    /// Records that it continues what it had begun.
+    /// Records that the agent continues in a new attempt, with the current definition.
     pub(super) fn record_further_start(&mut self) {
         let recorded = self.segment.shared.log.records_below(&self.segment.base);
         let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {

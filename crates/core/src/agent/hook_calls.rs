@@ -1,8 +1,8 @@
-//! Calls the hooks of middleware around a run and its agent; `model_call.rs` and `tool_calls.rs` call those around
-//! their steps.
+//! Calls the middleware hooks of a run and its agent. `model_call.rs` and `tool_calls.rs` call the
+//! hooks of their steps.
 //!
-//! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the
-//! middleware's name. The machine knows no hooks.
+//! Changes and answers of hooks are recorded as if the agent, the model or the tool had made them,
+//! with the name of the middleware. The machine does not depend on hooks.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::run::{RunEnd, RunShared, unless_cancelled};
 
-/// The middleware around an agent in a run, the outermost first; mostly empty.
+/// The middleware of an agent in a run, outermost first. Usually empty.
 pub(super) type HookChain = Arc<[Arc<dyn Middleware>]>;
 
-/// The middleware of the runtime, then of the agent, then of the request.
+/// Combines the middleware of the runtime, the agent and the request, in this order.
 pub(super) fn hooks_of(plan: &Plan, shared: &RunShared, of_request: &[Arc<dyn Middleware>]) -> HookChain {
     let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
     match (run.is_empty(), own.is_empty(), of_request.is_empty()) {
@@ -32,7 +32,7 @@ pub(super) fn hooks_of(plan: &Plan, shared: &RunShared, of_request: &[Arc<dyn Mi
 }
 
 impl Run {
-    /// The hooks around the run, when it is one of its own and there are any.
+    /// Returns the hooks that wrap the run, if this is a top-level run with middleware.
     pub(super) fn around_run(&self) -> Option<AroundRun> {
         let is_run = self.segment.is_run() && !self.first_hooks().is_empty();
         is_run.then(|| AroundRun::of(&self.first_plan().name, &self.segment.shared)).flatten()
@@ -42,12 +42,14 @@ impl Run {
         Context::new(self.shared(), path.clone(), self.resources.clone()).granted(&self.scopes)
     }
 
-    /// The hooks before the run and the agent. The end, when one of them answered.
+    /// Calls the hooks before the run and the agent. Returns the end of the run if a hook provided
+    /// the answer.
     pub(super) async fn before_agent(&mut self) -> Result<Option<RunEnd>> {
         if let Some(around) = self.around_run() {
             around.before().await?;
         }
-        // The journal of an agent that is resumed has what it began with.
+        // `pending` is empty for a resumed agent: its start is recorded, and the hooks were called
+        // before that.
         let Some(started) = &self.pending else { return Ok(None) };
         let mut step = AgentStep {
             conversation: started.request(),
@@ -77,7 +79,8 @@ impl Run {
         let Some(started) = &mut self.pending else { return };
         let asked = started.request();
         started.given = (asked != step.conversation).then_some(asked);
-        // Hooks see the instructions in front; one may have changed or removed them.
+        // Hooks receive the instructions as the first message. A hook may have changed or removed
+        // it.
         let messages = step.conversation.messages();
         match messages.split_first() {
             Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
@@ -88,15 +91,16 @@ impl Run {
         }
     }
 
-    /// Returns true if hooks may replace an error by an answer: the end is not recorded yet, and it can be.
+    /// Returns true if hooks may replace an error by an answer. The end must not be recorded yet,
+    /// and the error must not be final.
     pub(super) fn may_fall_back(&self, error: &Error) -> bool {
         let is_final =
             matches!(error, Error::Store(_) | Error::Lost { .. } | Error::Draining | Error::Cancelled { .. });
         self.segment.is_open() && !self.first_hooks().is_empty() && !is_final
     }
 
-    /// Asks the hooks, the innermost first, for an answer that replaces an error. Returns `None` if the run is cancelled
-    /// meanwhile.
+    /// Asks the hooks, innermost first, for an answer that replaces an error. Returns `None` if the
+    /// run is cancelled meanwhile.
     pub(super) async fn fallback(&mut self, error: Error) -> Option<Result<RunEnd>> {
         self.close_steps("the agent failed");
         let (shared, base) = (self.shared(), self.segment.base.clone());
@@ -125,7 +129,7 @@ impl Run {
         Err(error)
     }
 
-    /// The hooks after the agent, of the outer `depth` layers.
+    /// Calls the hooks after the agent, for the outer `depth` layers.
     pub(super) async fn after_agent(
         &self,
         depth: usize,

@@ -1,6 +1,7 @@
-//! `Hooks`: the middleware of one agent, and its callbacks as closures.
+//! [`Hooks`] collects the middleware of an agent, and callbacks as closures.
 //!
-//! Each callback is a middleware with one hook; a hook that must wait is written as a [`Middleware`] instead.
+//! Each callback is a middleware with a single synchronous hook. An asynchronous hook needs an
+//! implementation of [`Middleware`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use crate::message::{Message, ToolResult};
 use crate::middleware::{AgentStep, Flow, Middleware, ModelStep, Recovery, ToolStep};
 use crate::model::{ModelError, ModelResponse};
 
-/// Middleware and callbacks of an agent, given by [`Agent::with`](super::Agent::with), or of one run of it, given by
-/// [`RunRequest::with`](super::RunRequest::with). They are inside of all middleware of the runtime, the first one outermost. Each callback may be given more than once.
+/// Middleware and callbacks of an agent, set by [`Agent::with`](super::Agent::with), or of a single
+/// run, set by [`RunRequest::with`](super::RunRequest::with). They are called inside all middleware
+/// of the runtime, the first one outermost. Each callback can be added more than once.
 ///
 /// ```
 /// use agentflow::middleware::Flow;
@@ -50,7 +52,7 @@ impl Hooks {
         Self::default()
     }
 
-    /// Adds middleware, inside of earlier middleware.
+    /// Adds middleware inside the middleware that was added before.
     pub fn with(mut self, middleware: impl Middleware + 'static) -> Self {
         self.middleware.push(Arc::new(middleware));
         self
@@ -100,22 +102,25 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    /// Before the agent begins: the conversation may be changed. [`Flow::Return`] gives the agent's answer.
+    /// Adds a callback before the agent starts. It may change the conversation. [`Flow::Return`]
+    /// provides the agent's answer.
     before_agent(&mut AgentStep) -> Flow<Message>, BeforeAgent;
-    /// When the agent has its answer, which may be changed.
+    /// Adds a callback after the agent's answer. It may change the answer.
     after_agent(&AgentStep, completed: &mut AgentCompleted) -> (), AfterAgent;
-    /// When the agent ends without an answer: [`Flow::Return`] gives a fallback answer.
+    /// Adds a callback for an agent that ends without an answer. [`Flow::Return`] provides a
+    /// fallback answer.
     on_agent_error(&AgentStep, error: &Error) -> Flow<Message>, OnAgentError;
-    /// Before each model call: request and model may be changed.
+    /// Adds a callback before each model call. It may change the request and the model.
     before_model(&mut ModelStep) -> Flow<ModelResponse>, BeforeModel;
-    /// When the model has answered; the answer may be changed.
+    /// Adds a callback after each answer of the model. It may change the answer.
     after_model(&mut ModelStep, response: &mut ModelResponse) -> (), AfterModel;
-    /// When a model call has failed.
+    /// Adds a callback for a failed model call. It may retry the call or provide an answer.
     on_model_error(&mut ModelStep, error: &ModelError) -> Flow<Recovery>, OnModelError;
-    /// Before each tool call: the arguments may be changed.
+    /// Adds a callback before each tool call. It may change the arguments.
     before_tool(&mut ToolStep) -> Flow<ToolResult>, BeforeTool;
-    /// When a tool has answered; the result that the model sees may be changed.
+    /// Adds a callback after each tool result. It may change the result that the model receives.
     after_tool(&ToolStep, result: &mut ToolResult) -> (), AfterTool;
-    /// When a tool call ended without the tool's answer; a result may take its place.
+    /// Adds a callback for a tool call that failed without a result of the tool. It may provide a
+    /// result.
     on_tool_error(&ToolStep, result: &ToolResult) -> Flow<ToolResult>, OnToolError;
 }

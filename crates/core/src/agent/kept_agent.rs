@@ -1,7 +1,8 @@
-//! Which agent of an earlier attempt at a step the call of one in a further attempt is: that of the same name that was
-//! given the same conversation by its caller. What it has done is not done again: its end counts, and one that was stopped continues.
+//! Finds the agent that an earlier attempt at a step started, when a further attempt calls an agent
+//! with the same name and the same conversation. Its recorded work is not repeated: a recorded end
+//! is reused, and a stopped agent continues.
 //!
-//! It reads a journal; the driver replays what is found.
+//! This module reads the journal; the driver replays the events that it finds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,34 +18,35 @@ use crate::time::Timestamp;
 use crate::tool::{EarlierAttempts, HiddenEffect};
 use crate::tool_definition::Effects;
 
-/// An agent that an earlier attempt at the step began.
+/// An agent that an earlier attempt at the step started.
 pub(super) struct Kept {
-    /// Where it records.
+    /// Step path below which the agent records.
     pub(super) base: StepPath,
     pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
     pub(super) ended: KeptEnd,
-    /// An operator who was asked about it let it continue.
+    /// An operator allowed the agent to continue after its effects were in doubt.
     pub(super) decided: bool,
 }
 
-/// How an agent that an earlier attempt began has ended.
+/// The end of an agent that an earlier attempt started.
 #[derive(Clone, Copy)]
 pub(super) enum KeptEnd {
-    /// Of itself, or not at all.
+    /// The agent ended normally or did not end.
     Own,
-    /// It was stopped, so that it continues.
+    /// The agent was stopped, so it continues.
     Stopped,
-    /// The step dropped it when it was executed for so long, and is to do so again.
+    /// The step dropped the agent after this duration, and must drop it again.
     HeldBack(Duration),
 }
 
-/// The agent that this call is. One that only reads begins anew, as a tool does, and so does one that has failed, when
-/// the step has failed since, perhaps because of it.
+/// Returns the earlier agent that this call continues. An agent without side effects starts anew,
+/// like a tool. A failed agent also starts anew if the step failed afterwards, possibly because of
+/// it.
 pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Kept> {
     let earlier = EarlierAttempts::of(cx)?;
     let called = called(plan, request).redacted(cx.host().redactor.as_ref());
     let all = &earlier.recorded;
-    // How it ended; `None` when it begins anew.
+    // Returns how the agent ended, or `None` if it starts anew.
     let end_of = |base: &StepPath| {
         let last = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
         let ended = match &all[last].2 {
@@ -73,7 +75,7 @@ fn is_of_agent(kind: &EventKind) -> bool {
     matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. })
 }
 
-/// The call of an agent, as it would be recorded.
+/// Returns the call of an agent in the form in which it is recorded.
 pub(super) fn called(plan: &Plan, request: &RunRequest) -> NestedCall {
     let input = match &plan.instructions {
         Some(instructions) => request.conversation.clone().without_leading(instructions),
@@ -83,14 +85,14 @@ pub(super) fn called(plan: &Plan, request: &RunRequest) -> NestedCall {
 }
 
 impl Plan {
-    /// Whether one of its tools changes something outside of the run.
+    /// `true` if a tool has side effects outside the run.
     pub(super) fn writes(&self) -> bool {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
         own || self.others().any(|other| other.writes())
     }
 
-    /// Returns the strongest effect of its tools.
+    /// Returns the strongest effect of the agent's tools.
     pub(super) fn effect(&self) -> Option<HiddenEffect> {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = match self.toolsets.is_empty() {

@@ -1,6 +1,7 @@
-//! Large answers of tools: saved as artifacts, of which the model sees the beginning and reads more with `read_artifact`.
+//! Large tool results: the full result is saved as an artifact. The model receives the beginning
+//! and can read more with `read_artifact`.
 //!
-//! Only what a model would read is moved. The answers of a workflow's steps are values, and stay what they are.
+//! Only results that are sent to a model are moved. The values of workflow steps are not changed.
 
 use std::sync::Arc;
 
@@ -14,20 +15,23 @@ use crate::event::{ANSWER_TOOL, TRANSFER_TOOL};
 use crate::message::{ToolResult, ToolStatus};
 use crate::tool::{Effects, FnTool, ToolError, ToolOutput, ToolPolicy};
 
-/// The tool by which a model reads more of an artifact.
+/// Name of the tool with which a model reads an artifact.
 pub(super) const READ_TOOL: &str = "read_artifact";
 
-/// The most bytes of an answer that becomes an artifact.
+/// Maximum size in bytes of a result that becomes an artifact.
 const MOST: usize = 16 << 20;
 
-/// The least that a call reads: room for every character.
+/// Minimum number of bytes that a call reads, enough for any UTF-8 character.
 const LEAST: usize = 4;
 
-/// What an agent does with large answers of its tools: given to [`Limits::large_outputs`](super::Limits::large_outputs).
+/// Settings for large tool results, used by
+/// [`Limits::large_outputs`](super::Limits::large_outputs).
 ///
-/// An answer over the limit is saved as an [artifact](crate::artifact), named `tool_outputs/` and the path of its call. The
-/// model sees how it begins, and has a tool `read_artifact` for the rest and for every other artifact that the run sees.
-/// What is recorded is what the model saw, so a run that is resumed, and the next run of its session, continue with the same.
+/// A result over the limit is saved as an [artifact](crate::artifact), named `tool_outputs/`
+/// followed by the path of its call. The model receives the beginning, and a tool `read_artifact`
+/// to read the rest and every other artifact that is visible to the run. The journal contains the
+/// text that the model received, so a resumed run and the next run of the session continue with the
+/// same text.
 ///
 /// ```
 /// use agentflow::agent::LargeOutputs;
@@ -43,62 +47,67 @@ pub struct LargeOutputs {
 }
 
 impl Default for LargeOutputs {
-    /// Over 16 KiB, some 4,000 tokens, with a head of 2 KiB.
+    /// Returns settings with a limit of 16 KiB, about 4,000 tokens, and a head of 2 KiB.
     fn default() -> Self {
         Self::over(16 << 10)
     }
 }
 
 impl LargeOutputs {
-    /// Answers of more than so many bytes are saved, of up to 16 MiB: the tool's own
-    /// [`max_output`](ToolPolicy::max_output) does not count below that. It is also the most that one call of
-    /// `read_artifact` reads; at least 4. The head has 2 KiB, or all of a smaller limit.
+    /// Saves results of more than this number of bytes, up to 16 MiB. Below 16 MiB, the tool's own
+    /// [`max_output`](ToolPolicy::max_output) does not apply. The number is also the maximum that a
+    /// call of `read_artifact` returns. Values below 4 count as 4. The head has 2 KiB, or the whole
+    /// limit if that is smaller.
     pub fn over(bytes: usize) -> Self {
         let over = bytes.max(LEAST);
         Self { over, head: over.min(2 << 10) }
     }
 
-    /// How many bytes of a large answer the model sees; at most as many as may stay.
+    /// Sets the number of bytes at the beginning of a large result that the model receives. It is
+    /// capped by the limit.
     #[must_use]
     pub fn head(mut self, bytes: usize) -> Self {
         self.head = bytes.min(self.over);
         self
     }
 
-    /// How many bytes an answer may have to stay as it is.
+    /// Returns the maximum size in bytes of a result that is not saved.
     pub fn bytes(&self) -> usize {
         self.over
     }
 
-    /// How many bytes of a larger one the model sees.
+    /// Returns the number of bytes of a large result that the model receives.
     pub fn head_bytes(&self) -> usize {
         self.head
     }
 
-    /// Whether the answers of a tool may be saved: not those that are the run's, nor a piece of an artifact.
+    /// `true` if results of this tool may be saved. Excludes the built-in tools for answers and
+    /// handoffs, and pieces of artifacts.
     fn is_about(tool: &str) -> bool {
         ![ANSWER_TOOL, TRANSFER_TOOL, READ_TOOL].contains(&tool)
     }
 
-    /// The most bytes that the answer of a tool may have.
+    /// Returns the maximum size of the tool's result, or `None` if the tool's own limit applies.
     pub(super) fn room_for(tool: &str) -> Option<usize> {
         Self::is_about(tool).then_some(MOST)
     }
 
-    /// Saves a large answer as a part of its call, and gives what the model sees of it.
+    /// Saves a large result as an artifact of its call, and returns the short result for the model.
     pub(super) async fn put_away(self, cx: &Context, result: Arc<ToolResult>) -> Arc<ToolResult> {
         let read = result.content.as_ref().and_then(|content| content.text.as_ref());
         let size = read.unwrap_or(&result.output).len();
         if size <= self.over || !result.status.is_success() || !Self::is_about(&result.name) {
             return result;
         }
-        // As the model would have read it: a text that is JSON alone without its quotes.
+        // The model reads a JSON string without its quotes, so the artifact is plain text in that
+        // case.
         let (text, media) = match (read, serde_json::from_str::<String>(&result.output)) {
             (Some(text), _) => (text.clone(), "text/plain"),
             (None, Ok(text)) => (text, "text/plain"),
             (None, Err(_)) => (result.output.clone(), "application/json"),
         };
-        // Records hold no secrets, and an artifact is read from a record's reference.
+        // The journal contains no secrets. The artifact is read through a reference in the journal,
+        // so it must not contain them either.
         let text = match &cx.host().redactor {
             Some(redactor) => redactor.text(&text).into_owned(),
             None => text,
@@ -138,7 +147,8 @@ impl LargeOutputs {
     }
 }
 
-/// The name of an answer's artifact: by its call, so that it is the same when the call is repeated after a crash.
+/// Returns the name of the artifact. It is derived from the call's path, so a repeated call after a
+/// crash uses the same name.
 fn name_of(cx: &Context, tool: &str) -> String {
     let name = format!("tool_outputs/{}", cx.path());
     match crate::artifact::problem_of(&name, "text/plain") {
@@ -147,7 +157,7 @@ fn name_of(cx: &Context, tool: &str) -> String {
     }
 }
 
-/// What `read_artifact` is given.
+/// Arguments of `read_artifact`.
 #[derive(Deserialize, JsonSchema)]
 struct Reads {
     /// The artifact's name.
@@ -160,12 +170,13 @@ struct Reads {
     length: Option<u64>,
 }
 
-/// The tool by which a model reads artifacts.
+/// Creates the tool with which a model reads artifacts.
 pub(super) fn read_tool(large: LargeOutputs) -> FnTool {
     let about =
         "Read a part of a saved artifact as text. Where the answer has `next_offset`, there is more from there on.";
     let read = move |cx: Context, reads: Reads| async move { read(&cx, reads, large.over).await };
     FnTool::new(READ_TOOL, about, read)
+        // JSON escapes can enlarge a piece up to six times, for example control characters.
         .policy(ToolPolicy::default().effects(Effects::None).max_output((large.over * 6).saturating_add(64 << 10)))
 }
 
@@ -193,6 +204,7 @@ async fn read(cx: &Context, reads: Reads, most: usize) -> Result<ToolOutput, Too
             "`offset`: the artifact has {size} bytes; give at most that"
         )));
     }
+    // `head` rounds down to a character boundary.
     let from = head(text, from).len();
     let length = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX).clamp(LEAST, most);
     let part = head(&text[from..], length);

@@ -1,4 +1,4 @@
-//! `Limits`: what bounds an agent's run. The machine and the driver enforce it.
+//! [`Limits`] of an agent's run. The machine and the driver enforce them.
 
 use std::time::Duration;
 
@@ -11,15 +11,7 @@ use crate::time::milliseconds;
 
 const MAX_HANDOFFS: u32 = 8;
 
-/// Bounds of one run; each has a default and its own error.
-///
-/// ```
-/// use agentflow::agent::Limits;
-/// use agentflow::prelude::*;
-///
-/// let agent = Agent::new("openai/gpt-5-mini").settings(Limits::default().max_steps(5).output_retries(1));
-/// # let _ = agent;
-/// ```
+/// Limits of a run. Each has a default and its own error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -38,7 +30,8 @@ pub struct Limits {
     pub(crate) large_outputs: Option<LargeOutputs>,
 }
 
-/// Of a run of one agent nothing is said: its definition is as it was before there were teams.
+/// Skips the default in serialized form, so that definitions from before teams existed keep their
+/// hash.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_default_handoffs(handoffs: &u32) -> bool {
     *handoffs == MAX_HANDOFFS
@@ -61,8 +54,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the form that is hashed for an agent's definition. It never changes: the hash is compared with hashes in
-    /// journals of earlier versions, which wrote the duration in another form.
+    /// Returns the form that is hashed as part of an agent's definition. It must not change: the
+    /// hash is compared with hashes in journals of earlier versions, which used another form of the
+    /// duration.
     pub(crate) fn hashed_form(&self) -> Value {
         let mut form = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = form.as_object_mut() {
@@ -72,18 +66,19 @@ impl Limits {
         form
     }
 
-    /// The most turns: model calls with the tool calls that they ask for. Default 20; a run that takes more fails with
-    /// [`Error::MaxStepsReached`](crate::Error::MaxStepsReached). A [message](crate::RunHandle::send_message) that comes after
-    /// an answer begins the count anew.
+    /// Sets the maximum number of turns: model calls with their tool calls. Default: 20. A run that
+    /// needs more fails with [`Error::MaxStepsReached`](crate::Error::MaxStepsReached). A
+    /// [message](crate::RunHandle::send_message) after an answer restarts the count.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.max_steps = steps;
         self
     }
 
-    /// The most model calls of the agent; of a run of its own, also of everything that the run starts. Failed calls and
-    /// calls that a crash interrupted count, answers of middleware do not. Default 500; one more fails with
-    /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit). For a run of a workflow see
+    /// Sets the maximum number of model calls of the agent. For a top-level run it includes the
+    /// calls of everything the run starts. Failed and interrupted calls count; answers of
+    /// middleware do not. Default: 500. A further call fails with
+    /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit). For workflows see
     /// [`RuntimeBuilder::max_llm_calls`](crate::runtime::RuntimeBuilder::max_llm_calls).
     #[must_use]
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
@@ -91,61 +86,64 @@ impl Limits {
         self
     }
 
-    /// The longest that the run may be executed; the time in which it waits for a person does not count. Default one hour;
-    /// then it ends with
-    /// [`Error::Timeout`](crate::Error::Timeout).
+    /// Sets the maximum execution time of the run. Waiting for a person does not count. Default:
+    /// one hour. The run then ends with [`Error::Timeout`](crate::Error::Timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The most tool calls in a row that may fail. Default 8; one more ends the run with
-    /// [`Error::ToolFailures`](crate::Error::ToolFailures).
+    /// Sets the number of consecutive failed tool calls that ends the run with
+    /// [`Error::ToolFailures`](crate::Error::ToolFailures). Default: 8.
     #[must_use]
     pub fn max_tool_failures(mut self, failures: u32) -> Self {
         self.max_tool_failures = failures;
         self
     }
 
-    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results say so to
-    /// the model. Default 128; 0 counts as 1.
+    /// Sets the maximum number of tool calls in a turn. Further calls are not executed, and their
+    /// results inform the model. Default: 128. 0 counts as 1.
     #[must_use]
     pub fn max_tool_calls_per_turn(mut self, calls: usize) -> Self {
         self.max_tool_calls_per_turn = calls;
         self
     }
 
-    /// The most tool calls of a turn that run at the same time. Default 8.
+    /// Sets the maximum number of tool calls of a turn that are executed concurrently. Default: 8.
+    /// 0 counts as 1.
     #[must_use]
     pub fn max_parallel_tools(mut self, tools: usize) -> Self {
         self.max_parallel_tools = tools;
         self
     }
 
-    /// How often a model is asked again whose answer does not fit the agent's output type. Default 2; then the run
-    /// fails with [`Error::InvalidOutput`](crate::Error::InvalidOutput).
+    /// Sets how often the model is called again after an answer that does not match the output
+    /// type. Default: 2. After that the run fails with
+    /// [`Error::InvalidOutput`](crate::Error::InvalidOutput).
     #[must_use]
     pub fn output_retries(mut self, retries: u32) -> Self {
         self.output_retries = retries;
         self
     }
 
-    /// How often the agents of a [`Team`](super::Team) may transfer the conversation in a run. Default 8; one more fails
-    /// with [`Error::HandoffLimit`](crate::Error::HandoffLimit).
+    /// Sets the maximum number of handoffs between the agents of a [`Team`](super::Team) in a run.
+    /// Default: 8. A further handoff fails with
+    /// [`Error::HandoffLimit`](crate::Error::HandoffLimit).
     #[must_use]
     pub fn max_handoffs(mut self, handoffs: u32) -> Self {
         self.max_handoffs = handoffs;
         self
     }
 
-    /// Saves large answers of the agent's tools as [artifacts](crate::artifact): the model sees how each begins, and reads
-    /// more of it with the tool `read_artifact`, which the agent then has. Default: every answer is given to the model as a
-    /// whole, within the tool's [`max_output`](crate::tool::ToolPolicy::max_output), since what is read in pieces costs
-    /// further turns.
+    /// Saves large tool results as [artifacts](crate::artifact): the model receives the beginning,
+    /// and reads more with the tool `read_artifact`, which is added to the agent. Default: off,
+    /// since reading in pieces costs further turns. The model then receives each result as a whole,
+    /// within the tool's [`max_output`](crate::tool::ToolPolicy::max_output).
     ///
-    /// An answer that cannot be saved becomes an error that says so; the model learns that the tool ran. An agent with a tool
-    /// of its own that is called `read_artifact` fails when it is built. In a team it counts for the agent that has it.
+    /// If a result cannot be saved, the model receives an error that states that the tool was
+    /// executed. An agent that has another tool named `read_artifact` cannot be built. In a team,
+    /// the setting applies only to the agent that has it.
     #[must_use]
     pub fn large_outputs(mut self, large: LargeOutputs) -> Self {
         self.large_outputs = Some(large);

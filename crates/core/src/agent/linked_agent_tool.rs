@@ -1,5 +1,5 @@
-//! An `#[agent]` function as a tool: a model gives it the function's arguments. It decides nothing about the call; the agent
-//! runs as a step of the run that calls it.
+//! An `#[agent]` function as a tool: the model passes the function's arguments. The agent is
+//! executed as a step of the calling run.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::tool::{
     ToolRef,
 };
 
-/// Made of an `AgentDefinition`.
+/// Tool that calls an `AgentDefinition`.
 struct LinkedAgentTool {
     agent: &'static AgentDefinition,
     definition: Arc<ToolDefinition>,
 }
 
 impl AgentDefinition {
-    /// Whether one of its tools changes something outside of the run.
+    /// `true` if a tool of the agent has side effects outside the run.
     pub(crate) fn writes(&'static self) -> bool {
         self.agent().writes()
     }
@@ -55,7 +55,8 @@ impl Tool for LinkedAgentTool {
     }
 
     fn within(&self, of: ToolHost<'_>) -> Option<Result<ToolRef>> {
-        // What it lacks is reported with the agent that calls it.
+        // Building the agent here reports missing resources and an unknown model together with the
+        // agent that calls the tool.
         let bound = self.agent.input_schema().and_then(|_| {
             drop(self.agent.agent().host(of.host).resources(of.resources).build()?);
             Ok(ToolRef::from(Self { agent: self.agent, definition: Arc::clone(&self.definition) }))
@@ -65,12 +66,13 @@ impl Tool for LinkedAgentTool {
 }
 
 impl From<&'static AgentDefinition> for ToolRef {
-    /// The `#[agent]` as a tool of its name, which takes the function's arguments.
+    /// Returns the `#[agent]` as a tool with the agent's name and the function's arguments.
     fn from(agent: &'static AgentDefinition) -> Self {
-        // A parameter without a schema is reported by the agent that is given this.
+        // `within` reports a parameter without a schema, when an agent receives the tool.
         let parameters = agent.input_schema().unwrap_or_else(|_| json!({"type": "object"}));
         let effects = if agent.writes() { Effects::Write } else { Effects::Read };
-        // Called twice at one step, it continues what it did there.
+        // A repeated call at the same step resumes the agent instead of starting it again, so it is
+        // idempotent.
         let policy = ToolPolicy::default().effects(effects).idempotent();
         let described = agent.described();
         let description = described.description();

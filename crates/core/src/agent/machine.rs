@@ -1,7 +1,7 @@
-//! The agent loop as a pure machine: recorded events go in, the next command comes out.
+//! The agent loop as a pure state machine: recorded events in, next command out.
 //!
-//! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
-//! The same code serves a live run and a resumed one.
+//! It does no I/O, reads no clock, uses no randomness and is not async, so the same events give the
+//! same command. Live and resumed runs use the same code.
 
 mod agent_answer;
 mod calls;
@@ -29,24 +29,24 @@ use crate::path::StepPath;
 use crate::state::EXIT;
 use crate::tool::Effects;
 
-/// What is to be done next.
+/// The next action of the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// Call the model with the conversation as it is.
+    /// Call the model with the current conversation.
     CallModel { path: StepPath },
-    /// Call these tools, at the same time if you like.
+    /// Execute these tool calls. They may run concurrently.
     CallTools(Vec<PendingTool>),
-    /// Record that an answer does not fit the output type.
+    /// Record that an answer does not match the output type.
     RejectOutput { path: StepPath, problem: Arc<str> },
-    /// Record that the conversation is transferred to another agent of the team.
+    /// Record a handoff of the conversation to another agent of the team.
     Transfer { to: Arc<str> },
-    /// Record that a turn is over.
+    /// Record the end of a turn.
     EndStep { step: u32 },
-    /// Record that the messages up to a number are part of the conversation.
+    /// Record that the messages up to this number are part of the conversation.
     Deliver { number: u32 },
-    /// Wait for a message, or until the run is closed.
+    /// Wait for a message or until the run is closed.
     AwaitMessage,
-    /// Record how the run ends.
+    /// Record the end of the run.
     Finish(Outcome),
 }
 
@@ -55,69 +55,70 @@ pub(crate) enum Command {
 pub(crate) struct PendingTool {
     pub(crate) path: StepPath,
     pub(crate) call: Arc<ToolCall>,
-    /// Why it must not run; then it gets a result that says so.
+    /// Reason why the call must not be executed. It then gets an error result.
     pub(crate) refused: Option<Refused>,
 }
 
-/// Why a tool call must not run.
+/// Reason why a tool call must not be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It was started before and may have had its effect.
+    /// The call was started by an earlier process and may have had its effect.
     Interrupted,
     /// The turn has more calls than the agent's limit.
     Surplus { calls: usize, limit: usize },
-    /// The conversation is transferred by another call of the turn.
+    /// An earlier call of the turn is a handoff already.
     SecondTransfer,
 }
 
-/// How a run ends.
+/// The end of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Completed(Arc<AgentCompleted>),
-    /// The model call failed; the driver, or the recorded failure, knows why.
+    /// The model call failed. The driver or the recorded failure has the reason.
     ModelFailed,
     Failed(Error),
-    /// The run has ended before, so nothing is recorded. Holds its outcome where that is known.
+    /// The end is recorded already. Contains the recorded outcome, if known.
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMachine {
-    /// Where the agent's steps are: the root for a run of its own.
+    /// Step path of the agent: the root for a top-level run.
     base: StepPath,
     limits: Arc<Limits>,
     output: Option<OutputRule>,
-    /// What the model is given: the instructions and the conversation.
+    /// Messages for the model: the instructions and the conversation.
     request: Conversation,
-    /// Whether the first message of the request is the agent's instructions.
+    /// `true` if the first message of the request contains the agent's instructions.
     instructed: bool,
-    /// Whether its answers have a type.
+    /// `true` if the answer has a type other than text.
     has_type: bool,
     /// `true` in a round of a repetition, which `exit_loop` ends without an answer.
     in_round: bool,
     usage: Usage,
-    /// The current turn, from 1.
+    /// Number of the current turn, starting at 1.
     turn: u32,
     model_calls: u32,
-    /// The name of the tool that was called last: most calls are of one that was called before.
+    /// Name of the tool that was called last. Sharing it between paths saves allocations.
     last_called: Option<Arc<str>>,
-    /// The attempts at the model call of this turn that failed and were followed by another.
+    /// Failed attempts at the model call of this turn that were followed by another attempt.
     attempts: Vec<Attempt>,
     failures_in_row: u32,
-    /// Answers that did not fit the output type.
+    /// Number of answers that did not match the output type.
     misfits: u32,
-    /// Of a team.
+    /// Handoff state, if the agent belongs to a team.
     handoffs: Option<Box<Handoffs>>,
-    /// Of a live run, or one that was sent a message.
+    /// Message state, if the run is live or has received a message.
     inbox: Option<Box<Inbox>>,
     phase: Phase,
-    /// Where it was when it failed.
+    /// Phase in which the agent failed. A further attempt continues there.
     stopped_in: Option<Box<Phase>>,
-    /// The turn whose results are in the conversation, when one of its calls was stopped that may be repeated.
+    /// The last turn, if its results are in the conversation although one of its calls was stopped
+    /// and may be repeated.
     stopped_turn: Option<Box<StoppedTurn>>,
 }
 
-/// A turn of which a call was stopped, with what the end of the turn counted.
+/// A turn with a stopped call, and the counters from before the turn's results were added.
 #[derive(Clone, Debug)]
 struct StoppedTurn {
     calls: Calls,
@@ -128,12 +129,12 @@ struct StoppedTurn {
 #[derive(Clone, Debug)]
 enum Phase {
     NotStarted,
-    /// With the model that is being asked.
+    /// `called` is the model of the running call.
     Model {
         called: Option<ModelInfo>,
     },
     ModelFailed,
-    /// Boxed, so that a run that waits for its model does not hold the room of it.
+    /// Boxed to keep the machine small while it waits for the model.
     Tools(Box<Calls>),
     StepDone {
         answer: Option<Answer>,
@@ -170,7 +171,7 @@ impl AgentMachine {
         }
     }
 
-    /// The machine of a run of its own as it was after these events.
+    /// Replays a top-level run and returns its machine.
     pub(crate) fn replay<'e>(
         limits: Limits,
         output: Option<OutputRule>,
@@ -183,22 +184,23 @@ impl AgentMachine {
         machine
     }
 
-    /// Lets the agent end without an answer with a type, in a round of a repetition that its model ends.
+    /// Allows the agent to end without a typed answer, in a round of a repetition that its model
+    /// ends.
     pub(super) fn in_round(&mut self, in_round: bool) {
         self.in_round = in_round;
     }
 
-    /// The bounds of the run.
+    /// Returns the limits of the run.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What the model is given: the instructions and the conversation.
+    /// Returns the messages for the model: the instructions and the conversation.
     pub(crate) fn request(&self) -> &Conversation {
         &self.request
     }
 
-    /// The conversation, which another run can continue.
+    /// Returns the conversation without instructions. Another run can continue it.
     pub(crate) fn history(&self) -> Conversation {
         match self.instructed {
             true => self.request.messages().iter().skip(1).map(Arc::clone).collect(),
@@ -206,12 +208,13 @@ impl AgentMachine {
         }
     }
 
-    /// A journal that was written before instructions were kept apart has them in front of the conversation.
+    /// Detects instructions at the start of the conversation, where journals of earlier releases
+    /// have them.
     pub(crate) fn recognise(&mut self, instructions: &Message) {
         self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
-    /// What was said before in the session of the run: the model sees it before what the run was asked.
+    /// Inserts the history of the session between the instructions and the input of the run.
     pub(crate) fn remember(&mut self, history: Vec<Arc<Message>>) {
         if !history.is_empty() {
             let (instructions, asked) = self.request.messages().split_at(usize::from(self.instructed));
@@ -223,37 +226,39 @@ impl AgentMachine {
         self.turn
     }
 
-    /// The tokens of all answers so far.
+    /// Returns the token usage of all answers so far.
     pub(crate) fn usage(&self) -> Usage {
         self.usage.clone()
     }
 
-    /// The attempts at the model call of this turn that failed and were followed by another.
+    /// Returns the failed attempts at the model call of this turn that were followed by another
+    /// attempt.
     pub(crate) fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
 
-    /// Whether a model call was begun that has no end: by a process that ended in the middle of it.
+    /// `true` if a model call is recorded as started but not as ended, because the process stopped
+    /// during the call.
     pub(crate) fn is_calling(&self) -> bool {
         matches!(self.phase, Phase::Model { called: Some(_) })
     }
 
-    /// The paths of the tool calls of the turn, in the order of the calls.
+    /// Returns the paths of the tool calls of the turn, in the order of the calls.
     pub(crate) fn calls_of_turn(&self) -> impl Iterator<Item = StepPath> {
-        // After it come their results, and perhaps what an answer among them lacks.
+        // The message with the calls is followed by their results, and perhaps by a repair request.
         let asked = self.request.messages().iter().rev().take(3).find(|message| message.tool_calls().next().is_some());
         let calls = asked.map(|message| Calls::of(message, &self.base, self.turn, &mut self.last_called.clone()));
         calls.into_iter().flat_map(Calls::into_paths)
     }
 
-    /// Takes in what is recorded, which may be of others than this agent.
+    /// Applies a recorded event if it belongs to this agent. Events of other steps are ignored.
     pub(crate) fn replay_one(&mut self, path: &StepPath, kind: &EventKind) {
         if path.is_step_of(&self.base) {
             self.apply(path, kind);
         }
     }
 
-    /// Takes in what happened. An event that does not fit where the machine is changes nothing.
+    /// Applies an event. An event that does not fit the current phase changes nothing.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match (kind, &mut self.phase) {
             (EventKind::RunStarted(started), Phase::NotStarted) => {
@@ -262,7 +267,7 @@ impl AgentMachine {
                 }
             }
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
-            // A further attempt at its step lets it continue.
+            // A further attempt at the agent's step continues it.
             (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => self.continues(),
             // Earlier releases called the model once more after `exit_loop`.
             (EventKind::ModelStarted { .. }, Phase::Answered(answer)) if answer.exits => {
@@ -281,6 +286,8 @@ impl AgentMachine {
             (EventKind::ModelFailed { .. }, Phase::Model { .. }) => self.phase = Phase::ModelFailed,
             (EventKind::ModelCompleted(response), Phase::Model { .. }) => {
                 self.usage.add(&response.usage);
+                // An answer of middleware is not a model call, so the call counted at its start is
+                // removed.
                 if response.answered_by.is_some() {
                     self.model_calls = self.model_calls.saturating_sub(1);
                 }
@@ -300,7 +307,8 @@ impl AgentMachine {
             (EventKind::ToolContinued { .. }, Phase::Tools(calls)) => calls.asks(path, false),
             (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
                 calls.ended(path, result);
-                // A tool of the program may end the loop too; the model still answers then.
+                // A tool of the application may end the loop too. In that case the model still
+                // answers.
                 if result.name == EXIT_TOOL
                     && kind.saved().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))))
                 {
@@ -310,7 +318,8 @@ impl AgentMachine {
                     self.end_tools();
                 }
             }
-            // In a snapshot the turn that it ended is left out.
+            // A snapshot omits the turn that the handoff ended, so the machine is before a model
+            // call there.
             (EventKind::AgentHandoff(transfer), Phase::StepDone { .. } | Phase::Model { called: None })
                 if *path == self.base =>
             {
@@ -325,7 +334,7 @@ impl AgentMachine {
                 self.end_tools();
                 self.begin_turn();
             }
-            // An operator lets the call be retried that had failed for good.
+            // An operator allows another attempt at a call that had failed for good.
             (EventKind::NodeReset { .. }, Phase::ModelFailed | Phase::Ended(Some(Err(_))))
                 if *path == self.base.model(self.turn) =>
             {
@@ -361,7 +370,7 @@ impl AgentMachine {
         self.begin_turn();
     }
 
-    /// The turns up to this one are over.
+    /// Applies a snapshot that replaces all turns up to this one.
     fn advance(&mut self, advanced: &RunAdvanced) {
         let RunAdvanced { step, messages, usage, model_calls, failures_in_row, misfits, .. } = advanced;
         messages.messages().iter().for_each(|message| self.request.push(Arc::clone(message)));
@@ -371,8 +380,9 @@ impl AgentMachine {
         self.begin_turn();
     }
 
-    /// Where it is, after a turn and before the model is asked again; `None` at any other time. `known` is the number of
-    /// messages, without instructions, that it began with. What only a journal says is left open.
+    /// Returns the state for a snapshot, after a turn and before the next model call; `None` at any
+    /// other time. `known` is the number of messages in the start event, without instructions.
+    /// Fields that need the journal keep their defaults.
     pub(super) fn advanced(&self, known: usize) -> Option<RunAdvanced> {
         let between = matches!(self.phase, Phase::Model { called: None }) && self.attempts.is_empty() && self.turn > 1;
         between.then(|| RunAdvanced {
@@ -392,7 +402,8 @@ impl AgentMachine {
         })
     }
 
-    /// Continues where it was stopped: the calls of the turn that have no result are made, or the model is asked anew.
+    /// Continues after a failure: executes the calls of the turn that have no result, or calls the
+    /// model again.
     fn continues(&mut self) {
         self.phase = match self.stopped_in.take().map(|phase| *phase) {
             Some(Phase::Tools(mut calls)) => {
@@ -406,17 +417,19 @@ impl AgentMachine {
 
     fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
         let is_failure = matches!(outcome, Some(Err(_)));
-        // One that has failed may continue, and then makes the calls that had not begun.
+        // A failed agent may continue and then executes the calls that had not started.
         if !is_failure {
             self.end_tools();
         }
+        // A hook answered before the first turn, so the answer is not in the conversation yet.
         if let Some(Ok(completed)) = &outcome
             && completed.steps == 0
         {
             self.request.push(Arc::clone(&completed.message));
         }
         let phase = match self.stopped_turn.take().filter(|_| is_failure) {
-            // All its calls had an end, and that of one only since whatever it was in was stopped.
+            // The turn had ended, but one of its calls only because an enclosing step stopped.
+            // Restore the state from before its end.
             Some(turn) => {
                 let StoppedTurn { calls, failures_in_row, misfits } = *turn;
                 (self.failures_in_row, self.misfits) = (failures_in_row, misfits);
@@ -427,7 +440,7 @@ impl AgentMachine {
             }
             None => match std::mem::replace(&mut self.phase, Phase::Ended(outcome)) {
                 Phase::Tools(calls) => Phase::Tools(calls),
-                // The model is asked anew, in a turn of its own.
+                // The next attempt calls the model in a new turn.
                 _ => Phase::StepDone { answer: None },
             },
         };
@@ -441,8 +454,8 @@ impl AgentMachine {
         self.phase = Phase::Model { called: None };
     }
 
-    /// The results of the turn go into the conversation in the order of the calls; a call that has none gets one that
-    /// says what is known.
+    /// Adds the results of the turn to the conversation, in the order of the calls. A call without
+    /// a result gets a placeholder result.
     fn end_tools(&mut self) {
         if !matches!(self.phase, Phase::Tools(_)) {
             return;
@@ -460,7 +473,8 @@ impl AgentMachine {
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
             match result.status {
-                // The model could not know the limit; its next turn shows whether it has understood.
+                // The model could not know the limit, so this is not counted as a failure. If it
+                // does not learn, the turn limit applies.
                 ToolStatus::TooManyCalls => {}
                 ToolStatus::Success => self.failures_in_row = 0,
                 _ => self.failures_in_row += 1,
@@ -477,6 +491,7 @@ impl AgentMachine {
             None if exits => self.answer_of_exit(),
             None => None,
         };
+        // A turn that gives the final answer makes no handoff.
         if let (Some(_), Some(handoffs)) = (&answer, &mut self.handoffs) {
             handoffs.wanted = None;
         }
@@ -484,7 +499,7 @@ impl AgentMachine {
         self.request.push(message);
     }
 
-    /// What is to be done next, from where the machine is.
+    /// Returns the next command for the current state.
     pub(crate) fn command(&self) -> Command {
         match &self.phase {
             Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
@@ -516,6 +531,8 @@ impl AgentMachine {
                 message: result.output.clone(),
             }));
         }
+        // The last message is the result of the answer tool or the repair request. Both contain the
+        // problem.
         if self.misfits > limits.output_retries {
             let problem = self.request.last().map(|message| match message.results().last() {
                 Some(result) => result.output.clone(),
@@ -529,6 +546,8 @@ impl AgentMachine {
         if self.turns_of_answer() > limits.max_steps {
             return Command::Finish(Outcome::Failed(Error::MaxStepsReached { steps: limits.max_steps }));
         }
+        // Repeating an interrupted call does not count again: it was counted when it was recorded
+        // as started.
         if !again && self.model_calls >= limits.max_llm_calls {
             return Command::Finish(Outcome::Failed(Error::LlmCallLimit { calls: limits.max_llm_calls }));
         }
@@ -536,14 +555,14 @@ impl AgentMachine {
     }
 }
 
-/// A step that was started and has not ended.
+/// A step that has started and not ended.
 #[derive(Clone, Debug)]
 pub(crate) enum OpenStep {
     Model { path: StepPath },
     Tool { path: StepPath, call: Arc<ToolCall> },
 }
 
-/// The result of a call that was running when its process ended.
+/// Returns the result of a call that was running when its process stopped.
 pub(crate) fn interrupted(call: &ToolCall, effects: Effects) -> ToolResult {
     let then = match effects {
         Effects::Write => "find out before you call it again",
@@ -554,7 +573,7 @@ pub(crate) fn interrupted(call: &ToolCall, effects: Effects) -> ToolResult {
     closed(call, ToolStatus::Interrupted, &output)
 }
 
-/// The result of a call that is over the limit of its turn.
+/// Returns the result of a call over the limit of its turn.
 fn surplus(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
     let output = format!(
         "you asked for {calls} tool calls at once, and only the first {limit} were made; this one was not, so make it in \
@@ -563,17 +582,18 @@ fn surplus(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
     closed(call, ToolStatus::TooManyCalls, &output)
 }
 
-/// The result of a call that got none from its tool.
+/// Returns the result of a call that was not executed or not finished by its tool.
 pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolResult {
     ToolResult::new(call, status, output)
 }
 
 impl Conversation {
-    /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
-    /// since a call without a result gets one that says what is known. The agent's instructions are not part of it.
+    /// Rebuilds the conversation of a run from its recorded events. The result is valid for every
+    /// prefix of a journal: a call without a result gets a placeholder result. The instructions of
+    /// the agent are not included.
     ///
-    /// In a journal that was written before instructions were kept apart they are the first message; a run of an agent
-    /// with the same instructions leaves it out.
+    /// Journals of earlier releases contain the instructions as the first message. A run of an
+    /// agent with the same instructions skips that message.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut machine = AgentMachine::replay(Limits::default(), None, events);
         if let Some(stopped_in) = machine.stopped_in.take() {

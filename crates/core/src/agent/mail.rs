@@ -1,6 +1,7 @@
-//! Messages to the run of an agent, on the run's own task: it takes in what was sent, waits when it is a live run that has
-//! answered, and takes no more when it ends. Which messages are taken is `run/messages.rs`; where they stand in the
-//! conversation the machine decides.
+//! Messages that are sent to a run of an agent, handled in the run's own task. A run takes new
+//! messages between commands; a live run waits for the next message after an answer.
+//! `run/messages.rs` decides which messages are accepted; the machine decides their position in the
+//! conversation.
 
 use super::driver::Run;
 use crate::error::Result;
@@ -8,7 +9,7 @@ use crate::path::StepPath;
 use crate::run::RunEnd;
 
 impl Run {
-    /// Takes in what was sent since it looked last; nearly always one look.
+    /// Takes messages that arrived since the last call. Cheap if no message arrived.
     pub(super) fn take_mail(&mut self) {
         if self.segment.is_run() && self.segment.shared.log.has_mail() {
             let root = StepPath::root();
@@ -16,7 +17,8 @@ impl Run {
         }
     }
 
-    /// Waits for the next message of a live run, or its close; gives its end here when it is drained.
+    /// Waits until a live run receives a message or is closed. Returns the end of the run if it is
+    /// drained.
     pub(super) async fn await_mail(&mut self) -> Option<Result<RunEnd>> {
         if self.segment.shared.is_draining() {
             return Some(match self.commit().await {
@@ -27,7 +29,8 @@ impl Run {
         self.segment.shared.until_messaged().await.err().map(Err)
     }
 
-    /// Whether it ends with the answer that it has: one of its own takes no messages from then on.
+    /// `true` if the run ends with its current answer. A top-level run then accepts no more
+    /// messages.
     pub(super) fn ends_with_answer(&self) -> bool {
         !self.segment.is_run() || self.segment.shared.log.ends_with_answer()
     }

@@ -1,7 +1,13 @@
-//! Agents: a model, instructions and tools, run as a loop.
+//! Agents: a model, instructions and tools, executed as a loop of turns.
 //!
-//! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked
-//! and put together; `machine` decides what comes next; `driver` does it.
+//! [`Agent`] is the builder and the entry point for users. Its settings are held in `Description`.
+//! `Plan` is the checked form of a description: model, tools and limits are resolved. A run is
+//! driven by two parts. `machine` is a pure state machine: it takes recorded events and returns the
+//! next command. `driver` executes the commands (model calls, tool calls) and records their events.
+//!
+//! `definition` and `call` implement `#[agent]` functions. `team` implements handoffs between
+//! agents. `session_run` and `session_history` give a run the earlier messages of its session.
+//! [`AgentOutline`] describes an agent as data, for pictures and dry runs.
 
 mod agent_parts;
 mod agent_settings;
@@ -82,8 +88,9 @@ use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList
 
 /// A model with instructions and tools.
 ///
-/// An agent asks its model, calls the tools that the model asks for, gives it their results, and goes round again until
-/// the model answers. Each round is a *turn*. [`Limits`] bound them.
+/// An agent calls its model, executes the tool calls that the model requests, and sends the results
+/// back, until the model answers. Each round is a *turn*. [`Limits`] bound the number of turns,
+/// calls and failures.
 ///
 /// | to | call |
 /// | --- | --- |
@@ -94,9 +101,9 @@ use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList
 /// | run it inside a tool or a step, as part of that run | [`run_in`](Self::run_in) |
 /// | continue after its process ended | [`resume`](Self::resume) |
 ///
-/// Nothing is checked or started before [`build`](Self::build) or the first run. Cloning is cheap, and one agent may
-/// run many times at once. Where the prompt is fixed, an [`#[agent]`](macro@agentflow_macros::agent) function says the same with
-/// less.
+/// The description is checked by [`build`](Self::build) or by the first run. Cloning is cheap, and
+/// one agent can execute many runs concurrently. If the prompt is fixed, an
+/// [`#[agent]`](macro@agentflow_macros::agent) function needs less code.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -134,7 +141,7 @@ struct Description {
     name: Arc<str>,
     model: ModelSource,
     instructions: Option<String>,
-    /// Purpose of the agent, for those who call it.
+    /// Description of the agent for its callers, such as other agents and clients.
     purpose: Option<Arc<str>>,
     tools: Vec<ToolRef>,
     toolsets: Vec<ToolsetRef>,
@@ -144,22 +151,24 @@ struct Description {
     scopes: Vec<Arc<str>>,
     middleware: Vec<Arc<dyn Middleware>>,
     host: Arc<Host>,
-    /// The `#[agent]` that it is one of.
+    /// The `#[agent]` function from which the agent was created.
     definition: Option<&'static AgentDefinition>,
-    /// What it asks when its caller says nothing, and its instructions when it has no others.
+    /// Prompt of the `#[agent]` call. It is the request if the caller gives none, and the
+    /// instructions if none are set.
     prompt: Option<Arc<Prompt>>,
-    /// What stands in its place in the run that it is a step of.
+    /// Replacement that a test registered for this agent in the enclosing run.
     stand_in: Option<StandIn>,
-    /// The agents of its team that it may transfer to.
+    /// Agents of the team to which this agent can hand off the conversation.
     targets: Vec<Target>,
-    /// The other agents of the team that it is the first one of.
+    /// The other members of the team, if this agent is the first one.
     members: Vec<Agent>,
-    /// Where its answer is saved.
+    /// State key under which the answer is saved.
     output_key: Option<OutputKey>,
 }
 
 impl Agent {
-    /// An agent over a model: its name, such as `"openai-chat/gpt-5-mini"`, or a [`Model`](crate::Model) itself.
+    /// Creates an agent that uses a model: its name, such as `"openai-chat/gpt-5-mini"`, or a
+    /// [`Model`](crate::Model).
     pub fn new(model: impl Into<ModelSource>) -> Self {
         Self {
             description: Arc::new(Description {
@@ -195,13 +204,13 @@ impl<O: 'static> Agent<O> {
         self
     }
 
-    /// The name in events and traces. Default: `agent`.
+    /// Sets the name that is used in events and traces. Default: `agent`.
     pub fn name(self, name: impl Into<Arc<str>>) -> Self {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// The instructions that stand first in every request; the conversation that a run gives back is without them. A
-    /// second call replaces the first.
+    /// Sets the instructions, which are the first message of every model request. The conversation
+    /// that a run returns does not contain them. A second call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
     #[doc(alias = "preamble")]
@@ -210,13 +219,14 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.instructions = Some(instructions.into()))
     }
 
-    /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
-    /// [`Registry`](crate::Registry), a [`FnTool`](crate::tool::FnTool), another agent, a
-    /// [`Workflow`](crate::Workflow), or a [`ToolsetRef`], whose tools are fetched before the model calls of a run. The
-    /// tools of a turn are those that its model call was shown.
+    /// Adds tools: `tools![add, weather]`, a selection of a [`Registry`](crate::Registry), a
+    /// [`FnTool`](crate::tool::FnTool), another agent, a [`Workflow`](crate::Workflow), or a
+    /// [`ToolsetRef`]. The tools of a toolset are fetched before the model calls of a run. A turn
+    /// can call only the tools that were sent with its model call.
     ///
-    /// An agent and a workflow are called as part of the run: [`AgentTool`] and
-    /// [`WorkflowTool`](crate::workflow::WorkflowTool) say how, and give them other names.
+    /// An agent or a workflow that is called as a tool is executed as part of the run.
+    /// [`AgentTool`] and [`WorkflowTool`](crate::workflow::WorkflowTool) describe this, and let you
+    /// change the tool's name.
     pub fn tools(self, tools: impl IntoTools) -> Self {
         let ToolList { tools, toolsets } = tools.into_tools();
         self.changed(|agent| {
@@ -225,8 +235,9 @@ impl<O: 'static> Agent<O> {
         })
     }
 
-    /// Changes rarer settings: [`Limits`], [`ModelSettings`], or [`AgentSettings`], which have both and also a description,
-    /// scopes and the key of the answer. Settings that a later call leaves open stay.
+    /// Changes less common settings: [`Limits`], [`ModelSettings`], or [`AgentSettings`]. The
+    /// latter contains both, and also a description, scopes and the state key of the answer. A
+    /// later call keeps the settings that it leaves unset.
     #[doc(alias = "limits")]
     #[doc(alias = "description")]
     #[doc(alias = "grant")]
@@ -236,8 +247,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| settings.apply(agent))
     }
 
-    /// Puts middleware around this agent: a [`Middleware`], or [`Hooks`] with callbacks. It is inside of the runtime's
-    /// middleware and of that of earlier calls.
+    /// Adds middleware to this agent: a [`Middleware`], or [`Hooks`] with callbacks. It is called
+    /// inside the runtime's middleware and inside the middleware of earlier calls.
     ///
     /// ```
     /// use agentflow::middleware::{Flow, retry};
@@ -253,8 +264,9 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.middleware.extend(middleware))
     }
 
-    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too,
-    /// so a trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
+    /// Adds a resource for the agent's tools, identified by its type: a tool receives it as
+    /// `Inject<T>`. An `Arc<T>` is also found as `T`. To inject a trait object, add an
+    /// `Arc<dyn Trait>` and use `Inject<dyn Trait>`.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
         self.changed(|agent| agent.resources.insert(resource))
     }
@@ -264,22 +276,22 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.resources.extend(resources))
     }
 
-    /// The host whose clock, sinks, resources and models the agent uses.
+    /// Sets the host that provides clock, sinks, resources and models.
     pub(crate) fn host(self, host: &Arc<Host>) -> Self {
         self.changed(|agent| agent.host = Arc::clone(host))
     }
 
-    /// Makes it one of an `#[agent]`.
+    /// Marks the agent as created by an `#[agent]` function.
     fn of_definition(self, definition: &'static AgentDefinition) -> Self {
         self.changed(|agent| agent.definition = Some(definition))
     }
 
-    /// Makes it ask what a call of its `#[agent]` asks.
+    /// Sets the prompt of a call of the `#[agent]` function.
     fn asking(self, prompt: Prompt) -> Self {
         self.changed(|agent| agent.prompt = Some(Arc::new(prompt)))
     }
 
-    /// Gives it the instructions that a run began with, or none.
+    /// Replaces the prompt by the recorded instructions of a run, if there are any.
     fn instructed(self, instructions: Option<&str>) -> Self {
         self.changed(|agent| {
             agent.prompt = None;
@@ -287,7 +299,8 @@ impl<O: 'static> Agent<O> {
         })
     }
 
-    /// Plans the agent for a step of another run. An agent without a runtime uses the runtime of the step.
+    /// Plans the agent for a step of another run. An agent without a runtime uses the runtime of
+    /// the step.
     fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
         let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
         if has_runtime {
@@ -300,18 +313,20 @@ impl<O: 'static> Agent<O> {
             };
         }
         let own = self.description.resources.clone();
+        // The agent's own resources are added last, so they win over the resources of the step.
         let within = self.clone().host(cx.host()).resources(cx.resources()).resources(&own);
         Plan::new(&within.description, &within.output).map(Arc::new)
     }
 
-    /// Whether one of its tools changes something outside of the run, or may do so.
+    /// `true` if a tool has, or may have, side effects outside the run.
     fn writes(&self) -> bool {
         self.description.writes()
     }
 
-    /// Makes the answer a value of a type. The model is given the type's schema in the way its provider knows: with the
-    /// request, or as a tool to answer by. An answer that does not fit goes back to the model, at most
-    /// [`Limits::output_retries`] times. A `String` is the answer's text, as without this.
+    /// Sets the type of the answer. The model receives the schema of the type with the request or
+    /// as an answer tool, depending on its provider. An answer that does not match the schema is
+    /// returned to the model, at most [`Limits::output_retries`] times. `String` is the default and
+    /// returns the text.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -338,12 +353,12 @@ impl<O: 'static> Agent<O> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
 
-    /// Checks the description now and not at the first run. A resource that each run brings with
-    /// [`RunRequest::resource`] counts as missing here.
+    /// Checks the description now instead of at the first run. Resources that are passed with each
+    /// run by [`RunRequest::resource`] count as missing.
     ///
     /// # Errors
-    /// [`Error::Build`] when two tools have one name or a resource that a tool injects is missing,
-    /// [`Error::ModelRef`] when the model's name leads to no model.
+    /// [`Error::Build`] if two tools have the same name or a resource that a tool injects is
+    /// missing, [`Error::ModelRef`] if the model's name cannot be resolved.
     pub fn build(self) -> Result<Self> {
         self.plan()?.check_built()?;
         Ok(self)
@@ -356,13 +371,16 @@ impl<O: 'static> Agent<O> {
             .map_err(Clone::clone)
     }
 
-    /// Runs the agent to its answer, on the caller's own task. Dropping the future stops it: the request is closed and
-    /// the tools are dropped. A run in memory is cancelled by that, and the sinks see `run.cancelled`; a run with a store
-    /// stays unfinished there, and [`resume`](Self::resume) continues it.
+    /// Runs the agent and returns its answer. The run is executed on the caller's task.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the model request and drops the tool calls. A run in memory is
+    /// then cancelled, and the sinks receive `run.cancelled`. A run with a store stays unfinished,
+    /// and [`resume`](Self::resume) continues it.
     ///
     /// # Errors
-    /// See [`Error`]: a description that cannot be built, a resource that nobody gave, a model call that failed for good,
-    /// a limit.
+    /// See [`Error`]: an invalid description, a missing resource, a model call that failed after
+    /// all retries, an exceeded limit.
     #[doc(alias = "ask")]
     #[doc(alias = "prompt")]
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
@@ -375,11 +393,16 @@ impl<O: 'static> Agent<O> {
         self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)?).await?)
     }
 
-    /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
-    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that
-    /// belongs to no run, this is [`run`](Self::run). Beside its own grants and the request's it has those of the context.
+    /// Runs the agent as a step of the run that the context belongs to, and returns its answer. The
+    /// agent's events are recorded below that step, the agent stops when that run ends, and after a
+    /// crash recorded work is not repeated. With a context that belongs to no run, this is
+    /// [`run`](Self::run). The agent has the grants of the context in addition to its own and those
+    /// of the request.
     ///
-    /// The request's run id is not used. Dropping the future ends the agent.
+    /// The run id of the request is ignored.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the agent.
     ///
     /// # Errors
     /// See [`Error`].
@@ -389,7 +412,7 @@ impl<O: 'static> Agent<O> {
         noted(ended.inspect_err(|error| StepPlace::note_failure(|| Failure::from(error))))
     }
 
-    /// The answer as JSON, of a run as a step.
+    /// Runs the agent as a step and returns its answer as JSON.
     async fn answer_in(&self, cx: &Context, request: RunRequest) -> Result<crate::value::Encoded> {
         let ended = self.end_in(cx, request).await?;
         let answer = self.output.form().encoded(&ended.completed.text());
@@ -407,7 +430,8 @@ impl<O: 'static> Agent<O> {
             && end.completed.ends_loop_without_answer()
             && let Some(round) = StepPlace::round(cx.path())
         {
-            // There is no value of the type: the round drops this future.
+            // `exit_loop` ended the round without a value of the output type. The round now drops
+            // this future, so it must not return.
             round.end_without_output();
             return std::future::pending().await;
         }
@@ -418,11 +442,12 @@ impl<O: 'static> Agent<O> {
         self.output.result(end)
     }
 
-    /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
-    /// cancels a run in memory; a run with a store continues.
+    /// Starts a run on a separate task and returns a stream of its events, including deltas.
+    /// Dropping the stream cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
-    /// When the description cannot be built, or nobody gave a resource that a tool injects.
+    /// [`Error::Build`] if the description is invalid, [`Error::RunResource`] if a resource that a
+    /// tool injects is missing, [`Error::ModelRef`] if the model's name cannot be resolved.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -432,10 +457,12 @@ impl<O: 'static> Agent<O> {
         Ok(RunStream::new(self.spawn(run), events))
     }
 
-    /// Starts a run on a task of its own. Dropping the handle cancels a run in memory; a run with a store continues.
+    /// Starts a run on a separate task. Dropping the handle cancels a run in memory; a run with a
+    /// store continues.
     ///
     /// # Errors
-    /// When the description cannot be built, or nobody gave a resource that a tool injects.
+    /// [`Error::Build`] if the description is invalid, [`Error::RunResource`] if a resource that a
+    /// tool injects is missing, [`Error::ModelRef`] if the model's name cannot be resolved.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -448,24 +475,25 @@ impl<O: 'static> Agent<O> {
         driver::Run::new(plan, plan.asked(request))
     }
 
-    /// The agent's name, once it is found to be as described, and the host that it uses.
+    /// Checks the description and returns the agent's name and host.
     pub(crate) fn planned(&self) -> Result<(&Arc<str>, &Arc<Host>)> {
         self.plan().map(|plan| (&plan.name, &plan.host))
     }
 
-    /// The definition by parts.
+    /// Returns the parts of the definition, from which its hash is computed.
     pub(crate) fn parts(&self) -> Result<Arc<Known>> {
         Ok(Arc::clone(self.plan()?.parts()))
     }
 
-    /// Checks that a run which is about to be resumed has what its tools take.
+    /// Checks that a run can be resumed: its tools have their resources, and its handoffs refer to
+    /// known agents.
     pub(crate) fn check_run(&self, shared: &RunShared, journal: &RunJournal) -> Result<()> {
         let plan = self.plan()?;
         plan.check(shared, &Resources::default())?;
         plan.check_transfers(journal)
     }
 
-    /// Continues a run whose journal is in the log. What an operator held before stays held.
+    /// Resumes a run from its journal. A paused run stays paused.
     pub(crate) fn continued(&self, shared: Arc<RunShared>) -> Result<RunHandle<RunResult<O>>> {
         Ok(self.spawn(driver::Run::resumed(self.plan()?, shared)))
     }
@@ -476,7 +504,7 @@ impl<O: 'static> Agent<O> {
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, decoder(output))
     }
 
-    /// The handle of a run of this agent in one of its lives.
+    /// Returns a handle to a run of this agent whose task exists already.
     pub(crate) fn attached(&self, life: Life) -> RunHandle<RunResult<O>> {
         RunHandle::of(life, decoder(self.output.clone()))
     }
@@ -523,7 +551,7 @@ impl fmt::Debug for Description {
 }
 
 impl Description {
-    /// Whether one of its tools, or of those of its team, changes something outside of the run, or may do so.
+    /// `true` if a tool of the agent or of its team has, or may have, side effects outside the run.
     fn writes(&self) -> bool {
         let writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
         let of_team = || self.members.iter().any(|member| member.description.writes());

@@ -1,8 +1,8 @@
-//! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of
-//! middleware around it.
+//! A model call of an agent: each attempt is recorded before it starts and after it ends, and
+//! middleware hooks wrap it.
 //!
-//! `model_retry.rs` says which failed attempts a run retries by itself; the machine decides whether another one is
-//! within the run's limits.
+//! `model_retry.rs` decides which failed attempts are retried automatically. The machine decides if
+//! another attempt is within the run's limits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -20,23 +20,22 @@ use crate::path::StepPath;
 use crate::telemetry;
 use crate::time::Timestamp;
 
-/// How an attempt ended, before hooks and model_retry have their say.
-/// Boxed, since it passes through many hands.
+/// Result of an attempt, before hooks and retries are applied. Boxed because it is moved often.
 type Outcome = Result<Box<ModelResponse>, Arc<ModelError>>;
 
-/// An attempt that the hooks before it have seen.
+/// An attempt after the hooks on the way in.
 struct Hooked {
     step: ModelStep,
-    /// How many layers see the outcome on its way out.
+    /// Number of middleware layers that see the outcome on the way out.
     depth: usize,
-    /// The outcome, when a hook gave it.
+    /// The outcome, if a hook provided it.
     outcome: Option<Outcome>,
 }
 
-/// What follows from an attempt.
+/// Result of an attempt after the hooks on the way out.
 enum Attempted {
     Answered(Box<ModelResponse>),
-    /// It failed, and middleware gave an answer.
+    /// The attempt failed, and middleware provided an answer.
     Replaced {
         error: Arc<ModelError>,
         response: Box<ModelResponse>,
@@ -48,7 +47,7 @@ enum Attempted {
     },
 }
 
-/// What a call does after an attempt.
+/// Next action of a call after an attempt.
 enum Next {
     Ended(Result<(), Arc<ModelError>>),
     Retry { error: Arc<ModelError>, after: Duration },
@@ -64,8 +63,8 @@ impl Attempted {
 }
 
 impl Run {
-    /// One model call with all its attempts; the outcome of each is recorded. What hooks need is boxed, so that a run
-    /// without any does not hold the room of it.
+    /// Makes a model call with all its attempts and records the outcome of each. State for hooks is
+    /// boxed, so that a run without hooks stays small.
     pub(super) async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), Arc<ModelError>>> {
         let mut model = Arc::clone(&self.plan.model);
         loop {
@@ -76,7 +75,7 @@ impl Run {
                     Some(Box::pin(self.before_model(path, &model)).await?)
                 }
             };
-            // What the attempt holds in budgets is given back when its end is recorded.
+            // Reservations in budgets. They are released when the end of the attempt is recorded.
             let mut places = Vec::new();
             if let Some(hooked) = &mut hooked {
                 model = Arc::clone(&hooked.step.model);
@@ -105,7 +104,7 @@ impl Run {
                 Next::Retry { error, after } => (error, after),
             };
             drop(places);
-            // Boxed, so that a run that waits for its model does not hold the room of another wait.
+            // Boxed, so that a run that waits for its model does not reserve space for this wait.
             if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
                 return Ok(Ok(()));
             }
@@ -140,7 +139,7 @@ impl Run {
         }
     }
 
-    /// The hooks on the way in, up to the first that has an answer or fails.
+    /// Calls the hooks on the way in, up to the first that provides an answer or fails.
     async fn before_model(&self, path: &StepPath, model: &Arc<dyn Model>) -> Result<Box<Hooked>> {
         let step = ModelStep {
             request: self.model_request(),
@@ -168,8 +167,8 @@ impl Run {
         Ok(hooked)
     }
 
-    /// The hooks on the way out, of the layers that the attempt went through. `model` becomes what the next attempt
-    /// asks.
+    /// Calls the hooks on the way out, for the layers that the attempt passed. Sets `model` to the
+    /// model of the next attempt.
     async fn after_model(
         &mut self,
         path: &StepPath,
@@ -189,10 +188,12 @@ impl Run {
                 },
                 Err(error) => match hook.on_model_error(&mut step, error).await {
                     Ok(Flow::Continue) => {}
+                    // The failed attempt is recorded too, before the replacement.
                     Ok(Flow::Return(Recovery::Answer(response))) => {
                         failed = Some(Arc::clone(error));
                         outcome = Ok(self.by_hook(response, hook.name()));
                     }
+                    // The outer hooks see only the outcome of the next attempt.
                     Ok(Flow::Return(Recovery::Again { after })) => {
                         *model = Arc::clone(&step.model);
                         return Ok(Attempted::Again { error: Arc::clone(error), after });
@@ -209,7 +210,8 @@ impl Run {
         })
     }
 
-    /// Records the outcome of the call before a hook's error ends the run: it was made, and it cost something.
+    /// Records the outcome of the call before a hook's error ends the run. The call was made and
+    /// had a cost.
     fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<Attempted> {
         let kind = match outcome {
             Ok(response) => EventKind::ModelCompleted(Arc::from(response)),
@@ -225,7 +227,7 @@ impl Run {
         self.record_at(now, path.clone(), EventKind::ModelStarted { provider, model });
     }
 
-    /// Shows an answer that no model gave as one piece, to those who read pieces.
+    /// Sends an answer that no model produced to the listeners for deltas, as a single delta.
     fn show(&self, path: &StepPath, response: &ModelResponse) {
         let text = response.text();
         if self.segment.shared.log.wants_deltas() && !text.is_empty() {
@@ -237,7 +239,8 @@ impl Run {
         }
     }
 
-    /// Whether the run as a whole may make another model call. One that a crash interrupted is not another one.
+    /// Checks the limit of model calls for the whole run. Repeating a call that a crash interrupted
+    /// does not count again.
     fn check_calls(&self) -> Result<()> {
         let calls = self.segment.shared.max_llm_calls.load(Ordering::Relaxed);
         match !self.machine.is_calling() && self.segment.shared.log.model_calls() >= calls {
@@ -257,20 +260,21 @@ impl Run {
         }
     }
 
-    /// Asks a model, in a span of its own. Not an `async fn`, which would keep room for the request while it waits.
+    /// Calls a model in a new tracing span. Not an `async fn`, which would reserve space for the
+    /// request while it waits.
     fn ask_model<'r>(
         &'r self,
         path: &'r StepPath,
         model: &dyn Model,
         request: ModelRequest,
     ) -> impl Future<Output = Outcome> + Send + use<'r> {
-        // Spans hold no contents where something is removed from events.
+        // Spans contain no content if a redactor is configured: it only processes events.
         let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
         let span = telemetry::chat_span(model.info(), &self.segment.shared, &request, content);
         let mut asked = request.stream.then(|| self.segment.shared.now());
         let mut stream = span.in_scope(|| model.stream(request));
         async move {
-            // What is read into is borrowed: a future that owned it would have room for it twice.
+            // The stream is borrowed: a future that owned it would reserve space for it twice.
             let (stream, asked) = (&mut stream, &mut asked);
             let outcome = self.read_model(path, stream, asked).instrument(span.clone()).await;
             telemetry::record_chat(&span, outcome.as_deref().map_err(|error| &**error), content);
@@ -278,8 +282,8 @@ impl Run {
         }
     }
 
-    /// Reads an answer to its end. Its stream is dropped before it is recorded, so that the conversation has one owner
-    /// again and pushing to it copies nothing.
+    /// Reads an answer to its end. The stream is dropped before the answer is recorded. The
+    /// conversation then has a single owner again, so appending to it does not copy it.
     async fn read_model(&self, path: &StepPath, stream: &mut ModelStream, asked: &mut Option<Timestamp>) -> Outcome {
         let log = &self.segment.shared.log;
         while let Some(event) = stream.next().await {
@@ -309,7 +313,7 @@ impl Run {
         ids.distinct(response, self.machine.turn(), self.machine.request())
     }
 
-    /// An answer that a middleware gave.
+    /// Marks an answer as provided by middleware.
     fn by_hook(&self, response: Box<ModelResponse>, by: &str) -> Box<ModelResponse> {
         let mut response = self.with_call_ids(response);
         response.answered_by = Some(by.into());

@@ -1,7 +1,7 @@
-//! Retries of failed model calls: which of them a durable run retries by itself, and the wait before each.
+//! Automatic retries of failed model calls in durable runs, and the delay before each.
 //!
-//! It counts from the journal, so a crash does not restart the count. The machine decides whether another attempt is
-//! within the run's limits.
+//! Attempts are counted from the journal, so a crash does not reset the count. The machine decides
+//! if another attempt is within the run's limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,23 @@ use crate::event::EventKind;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 use crate::path::StepPath;
 
-/// How often a call is retried: for about a minute, in which most servers that are away start again.
+/// Maximum number of retries of a call. With the delays below they take about a minute, in which
+/// most restarting servers become available again.
 const MAX_RETRIES: u32 = 6;
-/// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
+/// Delay before the first retry. It is doubled for each further retry and reduced by a random part
+/// of up to a quarter.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait that a provider may ask for; after a longer one the call has failed.
+/// Longest delay that a provider may request. After a longer one the call fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 impl Run {
-    /// Whether the run retries failed calls by itself: it is durable, and no middleware decides about that.
+    /// `true` if the run retries failed calls automatically: it is durable, and no middleware
+    /// handles retries.
     pub(super) fn is_patient(&self) -> bool {
         self.segment.shared.log.is_durable() && !self.hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
-    /// How long the run waits before it retries a failed call; `None` when it does not.
+    /// Returns the delay before a failed call is retried, or `None` if it is not retried.
     pub(super) fn retry_wait(&self, error: &ModelError) -> Option<Duration> {
         let made = u32::try_from(self.machine.attempts().len()).unwrap_or(u32::MAX);
         if !self.is_patient()
@@ -45,7 +48,7 @@ impl Run {
         }
     }
 
-    /// Records that a failed call is retried, and waits. Returns whether the run may still make the call.
+    /// Records the retry and waits. Returns `true` if the run's limits still allow the call.
     pub(super) async fn wait_to_call_again(
         &mut self,
         path: &StepPath,
@@ -57,11 +60,12 @@ impl Run {
         if !after.is_zero() {
             tokio::time::sleep(after).await;
         }
-        // The limits hold for every attempt.
+        // The limits apply to every attempt.
         Ok(matches!(self.machine.command(), Command::CallModel { .. }))
     }
 
-    /// Why the model call failed, read from the journal: a process ended between the failure and the end of the run.
+    /// Returns the recorded error of the model call. Used if the process stopped between the
+    /// failure and the end of the run.
     pub(super) fn recorded_failure(&self) -> Error {
         let recorded = self.segment.shared.log.records_below(&self.segment.base);
         let failed = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {

@@ -1,4 +1,4 @@
-//! The events in which an agent begins and ends, as a run and as a step of one. It records none of them.
+//! The start and end events of an agent, as a top-level run and as a step of another run.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunComplete
 use crate::failure::Failure;
 use crate::run::SegmentKind;
 
-/// The records in which an agent begins and ends.
+/// Selects the event types of an agent's segment of the journal.
 pub(super) enum OfAgent {}
 
 impl SegmentKind for OfAgent {

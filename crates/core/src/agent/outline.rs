@@ -1,5 +1,5 @@
-//! `AgentOutline`: what an agent consists of: its model, tools, toolsets, and the agents and workflows among its tools. It
-//! runs and fetches nothing.
+//! `AgentOutline`: an agent as data: its model, tools, toolsets, and the agents and workflows among
+//! its tools. Creating an outline calls no model and fetches no toolset.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,36 +13,38 @@ use super::{Agent, AgentDefinition};
 use crate::dry_run::{DryCall, DryRead, DryRun, DryStep};
 use crate::tool::{Effects, ToolPolicy, ToolRef};
 
-/// What an agent consists of; [`AgentOutline::of`] describes one, [`Runtime::agent_outline`](crate::Runtime::agent_outline) the one of a name. [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot)
-/// draw it, with the agents that are its tools and theirs, and those of its team.
+/// The structure of an agent. [`AgentOutline::of`] returns the outline of an agent,
+/// [`Runtime::agent_outline`](crate::Runtime::agent_outline) the outline of a registered agent.
+/// [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw it, including nested agents
+/// and the members of its team.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AgentOutline {
-    /// Its name.
+    /// Name of the agent.
     pub name: Arc<str>,
-    /// Its model, such as `openai/gpt-5-mini`; empty when only a runtime has one for it.
+    /// Model, such as `openai/gpt-5-mini`. Empty if only a runtime selects the model.
     pub model: String,
-    /// Its tools, as they are known by name, in the order in which they were given; last the one by which it reads
-    /// [large answers](Limits::large_outputs), when it has that.
+    /// Tools with their catalogue names, in the order in which they were added. If [large
+    /// outputs](Limits::large_outputs) are saved, the last one is the tool that reads them.
     pub tools: Vec<ToolOutline>,
-    /// Its toolsets. Their tools are fetched when it runs.
+    /// Names of the toolsets. Their tools are fetched during a run.
     pub toolsets: Vec<Arc<str>>,
-    /// The agents of its team that it may transfer the conversation to.
+    /// Members of the team to which the agent can hand off the conversation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handoffs: Vec<Arc<str>>,
-    /// The other agents of the team that it is the first one of.
+    /// The other members of the team, if this agent is the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub team: Vec<AgentOutline>,
-    /// The scopes that it is granted.
+    /// Scopes that are granted to the agent.
     pub scopes: Vec<Arc<str>>,
-    /// What bounds it.
+    /// Limits of each run.
     pub limits: Limits,
-    /// The JSON Schema of its answer.
+    /// JSON Schema of the answer.
     pub output: Value,
-    /// The keys of the application that its instructions show, such as `app:company`.
+    /// Application keys that the instructions show, such as `app:company`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Arc<str>>,
-    /// The key of the state under which its answer is saved.
+    /// State key under which the answer is saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saves: Option<Arc<str>>,
 }
@@ -51,22 +53,22 @@ pub struct AgentOutline {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolOutline {
-    /// The name that a program knows it by.
+    /// Catalogue name of the tool.
     pub name: Arc<str>,
-    /// How it is treated.
+    /// Policy of the tool.
     pub policy: ToolPolicy,
-    /// The JSON Schema of its answer, where that is known.
+    /// JSON Schema of the result, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// The agent that it is.
+    /// The agent that the tool calls, if it is an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentOutline>>,
-    /// The name of the workflow that it is.
+    /// Name of the workflow that the tool calls, if it is a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Arc<str>>,
 }
 
-/// The name of the workflow that a tool is.
+/// Name of a workflow that is used as a tool.
 #[derive(Debug)]
 pub(crate) struct WorkflowName(pub(crate) Arc<str>);
 
@@ -86,7 +88,7 @@ impl ToolOutline {
         }
     }
 
-    /// What a person wants to know of it before an agent has it.
+    /// Returns labels for side effects, approval and scopes.
     pub(super) fn marks(&self) -> Vec<String> {
         let mut marks = Vec::new();
         if self.policy.effects == Effects::Write {
@@ -101,10 +103,10 @@ impl ToolOutline {
 }
 
 impl AgentOutline {
-    /// What an agent consists of. No model is opened and no toolset is asked.
+    /// Creates the outline of an agent. No model is called and no toolset is fetched.
     pub fn of<O: 'static>(agent: &Agent<O>) -> Self {
         let of = &*agent.description;
-        // An `#[agent]` may have another model in its runtime.
+        // A runtime may select another model for an `#[agent]`.
         let model = match of.definition {
             Some(definition) => definition.model_in(&of.host).ok(),
             None => Some(of.model.clone()),
@@ -126,7 +128,8 @@ impl AgentOutline {
         }
     }
 
-    /// What running the agent would do, without doing any of it: its model calls and the tools that these may ask for.
+    /// Describes the steps that a run would execute: the model call and the tools that it may
+    /// request. Executes nothing.
     pub fn dry_run(&self) -> DryRun {
         let message = json!({"type": "string"});
         let step = |name: &str, kind: &str, stage: u32| DryStep {
@@ -156,6 +159,8 @@ impl AgentOutline {
             ..step("model", "model", 1)
         };
         let tools = self.tools.iter().map(|tool| {
+            // A nested agent or workflow is reported under its own name, with the policy of the
+            // tool.
             let call = match (&tool.agent, &tool.workflow) {
                 (Some(agent), _) => DryCall { what: "agent", ..DryCall::tool(&agent.name, &tool.policy) },
                 (None, Some(workflow)) => DryCall { what: "workflow", ..DryCall::tool(workflow, &tool.policy) },
@@ -171,6 +176,8 @@ impl AgentOutline {
                 ..step(&tool.name, "tool", 2)
             }
         });
+        // Toolsets are not fetched here, so the worst case is assumed: their tools have side
+        // effects and must not be repeated.
         let toolsets = self.toolsets.iter().map(|toolset| DryStep {
             when: vec!["`model` asks for a tool of it".to_owned()],
             writes: true,

@@ -1,16 +1,16 @@
-//! The key of the state under which an agent's answer is saved, and whether the agent can have it. It saves nothing:
-//! `saved_answer.rs` does.
+//! The state key under which an agent's answer is saved, and its validation. `saved_answer.rs`
+//! saves the answer.
 
 use std::sync::Arc;
 
 use crate::state::StateKey;
 
-/// Where an agent's answer is saved.
+/// State key for an agent's answer.
 #[derive(Clone, Debug)]
 pub struct OutputKey {
     pub(super) key: Arc<str>,
     is_lasting: bool,
-    /// The name of the type of its values.
+    /// Name of the Rust type of its values.
     of: &'static str,
 }
 
@@ -20,7 +20,7 @@ impl OutputKey {
         Self { key: key.to_string().into(), is_lasting, of: std::any::type_name::<O>() }
     }
 
-    /// Why an agent whose answer is an `O` cannot have it; `None` when it can.
+    /// Returns an error message if an agent with the answer type `O` cannot use the key.
     pub(super) fn problem<O>(&self) -> Option<String> {
         let (key, of, answer) = (&self.key, self.of, std::any::type_name::<O>());
         match self.is_lasting {

@@ -1,4 +1,4 @@
-//! `Plan`: an agent's description after its checks, shared by all its runs.
+//! `Plan`: the checked description of an agent, shared by all its runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,11 +30,11 @@ pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) model: Arc<dyn Model>,
     pub(super) instructions: Option<Arc<Message>>,
-    /// What it asks when its caller says nothing.
+    /// Default conversation if the request has none.
     opening: Conversation,
-    /// The tools that are there without asking for any.
+    /// Tools that are available without fetching toolsets.
     pub(super) offered: Arc<Offered>,
-    /// The same, to add those of toolsets.
+    /// The same tools as a registry, to which fetched tools are added.
     registry: Registry,
     pub(super) toolsets: Vec<ToolsetRef>,
     pub(super) output: Option<PlannedOutput>,
@@ -42,19 +42,19 @@ pub(super) struct Plan {
     pub(super) large_outputs: Option<LargeOutputs>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
-    /// Those of the host and of the agent.
+    /// Resources of the host and of the agent.
     pub(super) resources: Resources,
-    /// Those of the agent alone.
+    /// Resources of the agent only.
     own_resources: Resources,
-    /// The resources that its tools take, each with the tool.
+    /// Resources that the tools need, each with the name of the tool.
     needs: Vec<(ResourceKey, String)>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) host: Arc<Host>,
-    /// What it was made of.
+    /// The description from which the plan was made.
     description: Arc<Description>,
     schema: Option<Value>,
-    /// Those that may take over from it.
+    /// Plans of the other members of the team.
     pub(super) team: Option<TeamPlan>,
     parts: OnceLock<Arc<Known>>,
 }
@@ -64,9 +64,9 @@ pub(super) struct Plan {
 pub(super) struct Offered {
     pub(super) tools: BTreeMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
-    /// Whether a person must agree to calls of one of them, or answers them.
+    /// `true` if a tool requires approval or is answered by a person.
     pub(super) asks: bool,
-    /// The fetched tools among them, of each toolset.
+    /// The fetched tools, by toolset.
     fetched: Vec<Arc<[ToolRef]>>,
 }
 
@@ -82,10 +82,10 @@ impl Offered {
     }
 }
 
-/// How the model is brought to answer in the output type's shape.
+/// The way in which the model produces answers of the output type.
 pub(super) struct PlannedOutput {
     pub(super) rule: OutputRule,
-    /// The schema to send with each request, when the provider takes one.
+    /// Schema that is sent with each request, if the provider supports output schemas.
     pub(super) native: Option<Arc<OutputSchema>>,
 }
 
@@ -105,6 +105,7 @@ impl Plan {
             host,
             ..
         } = description;
+        // A redactor must see all events of a run, so it cannot belong to a single agent.
         if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
             let name = redacts.name();
             return Err(description.build_error(format!(
@@ -116,6 +117,7 @@ impl Plan {
         all_resources.extend(resources);
         let mut registry = Registry::new();
         for tool in tools {
+            // `within` binds nested agents and workflows to this agent's host and resources.
             let of = ToolHost { host, resources: &all_resources };
             let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()));
             let registered = tool.and_then(|tool| Ok(registry.register(tool)?));
@@ -144,6 +146,8 @@ impl Plan {
             (None, Some(definition)) => host.open(&definition.model_in(host)?)?,
             (None, None) => host.open(&description.model)?,
         };
+        // The values of the application are known now, so the prompt of an `#[agent]` can be
+        // rendered.
         let (prompted, opening) = match &description.prompt {
             Some(prompt) => {
                 let rendered = prompt.rendered(&host.app).map_err(|problem| description.build_error(problem))?;
@@ -157,6 +161,8 @@ impl Plan {
         let output = match output.schema() {
             None => None,
             Some(schema) => {
+                // The mode may depend on tools: some models support an output schema only without
+                // them.
                 let mode = model
                     .output_mode(&schema, registry.tools().next().is_some() || !toolsets.is_empty())
                     .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
@@ -167,6 +173,7 @@ impl Plan {
                         registry.register(AnswerTool::new(schema, rule.check)).map_err(|_| {
                             description.build_error(format!("the tool name `{ANSWER_TOOL}` is taken; rename that tool"))
                         })?;
+                        // Makes the model answer with the tool instead of text.
                         settings.tool_choice.get_or_insert(ToolChoice::Required);
                         None
                     }
@@ -200,12 +207,12 @@ impl Plan {
         })
     }
 
-    /// The definition by parts; computed when it is first asked for.
+    /// Returns the parts of the definition. They are computed on first use.
     pub(super) fn parts(&self) -> &Arc<Known> {
         self.parts.get_or_init(|| self.description.parts(self.schema.as_ref()))
     }
 
-    /// What a run is asked: the agent's own question, when its caller asks none.
+    /// Returns the request, with the agent's default conversation if it is empty.
     pub(super) fn asked(&self, request: impl Into<RunRequest>) -> RunRequest {
         let mut request = request.into();
         if request.conversation.is_empty() {
@@ -214,10 +221,11 @@ impl Plan {
         request
     }
 
-    /// The tools with those of toolsets, fetched when they are not or have changed.
+    /// Returns the tools including those of toolsets. Builds a new list only if a toolset has
+    /// changed.
     ///
     /// # Errors
-    /// When they cannot be fetched, or one of them does not fit to the agent.
+    /// If a toolset cannot be fetched, or one of its tools cannot be used by the agent.
     pub(super) async fn fetched(&self, before: &Arc<Offered>, resources: &Resources) -> Result<Arc<Offered>> {
         let mut fetched = Vec::with_capacity(self.toolsets.len());
         for toolset in &self.toolsets {
@@ -238,8 +246,8 @@ impl Plan {
         Ok(Offered::new(&registry, fetched))
     }
 
-    /// The resources of the agent in a run: the nearest counts, so those of the request come before the agent's own,
-    /// these before the run's, and these before the host's.
+    /// Returns the resources of the agent in a run. For each type the order of precedence is:
+    /// request, agent, run, host.
     pub(super) fn resources_in(&self, run: &RunShared, request: &Resources) -> Resources {
         let of_run = run.own().map(RunOwn::resources).filter(|own| !own.is_empty());
         if of_run.is_none() && request.is_empty() {
@@ -250,7 +258,7 @@ impl Plan {
         all
     }
 
-    /// Checks that nothing is missing in a run that the tools take, also those of its team.
+    /// Checks that the resources of all tools exist in a run, including the tools of the team.
     ///
     /// # Errors
     /// [`Error::RunResource`].
@@ -262,21 +270,22 @@ impl Plan {
         self.others().try_for_each(|other| other.check(run, request))
     }
 
-    /// Whether one of its tools says how it is undone.
+    /// `true` if a tool declares a compensation.
     pub(super) fn is_undone(&self) -> bool {
         let is_undone =
             |plan: &Self| plan.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some());
         is_undone(self) || self.others().any(|other| is_undone(other))
     }
 
-    /// Its tools, each with the schema of its answer where that is known.
+    /// Returns all tools, each with the schema of its result if known.
     pub(super) fn described_tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
         let plans = std::iter::once(self).chain(self.others().map(|other| &**other));
         let tools = plans.flat_map(|plan| plan.offered.tools.values());
         tools.map(|tool| (Arc::clone(tool.definition()), tool.output_schema())).collect()
     }
 
-    /// The same before there is a run: what is made for each run is not missing.
+    /// Checks the resources before a run exists. Resources that are created for each run are not
+    /// missing.
     pub(super) fn check_built(&self) -> Result<()> {
         let made = |key: &ResourceKey| self.host.factories.makes(*key);
         let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
@@ -288,7 +297,7 @@ impl Plan {
     }
 }
 
-/// The resources that a tool takes, each with the tool; none of a replaced one.
+/// Returns the resources that a tool needs, each with the tool. A replaced tool needs no resources.
 fn needs_of(tool: &ToolRef, host: &Host) -> Vec<(ResourceKey, String)> {
     let needs = NeededResource::all_of(tool, "").into_iter().filter(|need| !need.is_replaced(host));
     needs.map(|need| (need.key, need.by)).collect()

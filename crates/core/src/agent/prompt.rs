@@ -1,5 +1,5 @@
-//! `Prompt`: what one call of an `#[agent]` says, put together of its arguments. Values of the application are filled in
-//! when the runtime is known. It asks no model.
+//! `Prompt`: the instruction and message of a call of an `#[agent]`, built from its arguments.
+//! Values of the application are inserted when the runtime is known.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::message::{Conversation, Message};
 
-/// The user's message of an agent that is shown no data: a provider takes no conversation that nobody has begun.
+/// User message of an agent without data. Providers reject a conversation without a user message.
 const BEGIN: &str = "Begin.";
 
-/// The user's message when all data in it is blank: a provider takes no empty one.
+/// User message if all data in it is blank. Providers reject an empty message.
 const BLANK: &str = "\"\"";
 
-/// Instruction and message of one call, but for what the runtime knows.
+/// Instruction and message of a call, before values of the application are inserted.
 #[derive(Default)]
 pub(super) struct Prompt {
     instruction: Vec<Piece>,
-    /// The paragraphs that show arguments, once the instruction is whole.
+    /// The paragraphs that show arguments. `None` while the instruction is being built.
     message: Option<Vec<Piece>>,
-    /// The arguments that no placeholder shows, as the fields of a JSON object.
+    /// The arguments that no placeholder shows, as fields of an unclosed JSON object.
     arguments: String,
     problem: Option<String>,
 }
@@ -29,14 +29,14 @@ enum Piece {
     App { key: &'static str, optional: bool },
 }
 
-/// What is sent.
+/// The final texts.
 pub(super) struct Rendered {
     pub(super) instruction: Option<String>,
     pub(super) message: String,
 }
 
 impl Prompt {
-    /// What follows is the user's message.
+    /// Starts the user's message. Further parts are added to it.
     pub(super) fn begin_message(&mut self) {
         self.message = Some(Vec::new());
     }
@@ -49,7 +49,7 @@ impl Prompt {
         }
     }
 
-    /// A value: a string as it is, everything else as JSON.
+    /// Adds a value: a string as it is, any other value as JSON.
     pub(super) fn value(&mut self, path: &str, json: &Result<String, String>) {
         if let Some(json) = self.json(path, json) {
             let shown = shown(json);
@@ -61,7 +61,7 @@ impl Prompt {
         self.message.as_mut().unwrap_or(&mut self.instruction).push(Piece::App { key, optional });
     }
 
-    /// An argument that no placeholder shows.
+    /// Adds an argument that no placeholder shows.
     pub(super) fn argument(&mut self, name: &str, json: &Result<String, String>) {
         if let Some(json) = self.json(name, json) {
             self.arguments.push_str(if self.arguments.is_empty() { "{" } else { "," });
@@ -79,12 +79,12 @@ impl Prompt {
         }
     }
 
-    /// Whether it puts anything into the user's message.
+    /// `true` if the prompt contributes to the user's message.
     pub(super) fn asks(&self) -> bool {
         self.message.is_some() || !self.arguments.is_empty()
     }
 
-    /// Instruction and message with the values of an application; or why there are none.
+    /// Returns the final texts, or an error message if a value is missing or has no JSON form.
     pub(super) fn rendered(&self, app: &BTreeMap<String, Value>) -> Result<Rendered, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -106,7 +106,7 @@ impl Prompt {
     }
 }
 
-/// The message of an agent that has no prompt and is asked nothing.
+/// Returns the message of an agent without a prompt and without input.
 pub(super) fn begin() -> Conversation {
     Message::user(BEGIN).into()
 }
@@ -132,7 +132,7 @@ fn filled(pieces: &[Piece], app: &BTreeMap<String, Value>) -> Result<String, Str
     Ok(text)
 }
 
-/// A string without its quotes, any other value as it is.
+/// Returns a string without its quotes, any other value unchanged.
 fn shown(json: &str) -> String {
     match json.starts_with('"').then(|| serde_json::from_str::<String>(json)) {
         Some(Ok(string)) => string,

@@ -1,7 +1,5 @@
-//! Records what happened in the run of an agent, and when: what follows from a record with nothing but the driver's own work
-//! in between has its time, since each look at a clock costs something.
-//!
-//! It executes nothing and decides nothing.
+//! Records the events of an agent's run. Consecutive events without other work in between share a
+//! timestamp, since reading the clock has a cost.
 
 use std::sync::Arc;
 
@@ -16,21 +14,21 @@ use crate::time::Timestamp;
 use crate::tool::effects_of_begun;
 
 impl Run {
-    /// Records what happened, now.
+    /// Records an event with the current time.
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
         self.moment = None;
         let now = self.moment();
         self.record_at(now, path, kind);
     }
 
-    /// The same at a time.
+    /// Records an event with the given time.
     pub(super) fn record_at(&mut self, now: Timestamp, path: StepPath, kind: EventKind) {
         self.machine.apply(&path, &kind);
         self.segment.shared.record_at(now, path, kind);
     }
 
-    /// The time of what follows from the record before, with nothing in between, else the time now. What the run began with
-    /// is recorded by then.
+    /// Returns the time of the previous record if only the driver was active since then, otherwise
+    /// the current time. Records the start of the run first, if that is pending.
     pub(super) fn moment(&mut self) -> Timestamp {
         if self.pending.is_some() {
             self.record_start();
@@ -42,7 +40,7 @@ impl Run {
         Ok(self.segment.shared.log.commit().await?)
     }
 
-    /// Records an end for every running step.
+    /// Records an end event for every running step.
     pub(super) fn close_steps(&mut self, reason: &str) {
         self.segment.close_strays(reason);
         for step in self.machine.open_steps() {

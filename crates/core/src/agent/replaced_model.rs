@@ -1,5 +1,5 @@
-//! `ReplacedModel`: the model of an agent that something stands in for. It asks what stands in and makes a model's answer
-//! of that; the agent around it is the real one.
+//! `ReplacedModel`: the model of an agent that a test replaces. It calls the replacement and
+//! returns its value as a model answer. The agent loop is the real one.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Model for ReplacedModel {
     }
 }
 
-/// What the agent is asked, as the arguments of a call.
+/// Returns the request to the agent as JSON arguments for the replacement.
 fn arguments_of(request: &ModelRequest) -> Value {
     let messages = request.messages.messages();
     let text = |role: Role| messages.iter().filter(move |message| message.role() == role).map(|message| message.text());
@@ -59,7 +59,8 @@ fn arguments_of(request: &ModelRequest) -> Value {
     json!({"instructions": instructions.join("\n"), "message": text(Role::User).next_back().unwrap_or_default()})
 }
 
-/// The answer as the agent reads it: a text as it is, a value of a type in the form that its schema says.
+/// Returns the answer in the form that the agent decodes: a string as text, any other value in the
+/// form of the output schema.
 fn answer_of(json: String, output: Option<&OutputSchema>) -> String {
     let Ok(value) = serde_json::from_str::<Value>(&json) else { return json };
     let Some(output) = output else {

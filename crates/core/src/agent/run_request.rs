@@ -12,14 +12,8 @@ use crate::run::{RunHandle, RunOptions, RunResult};
 use crate::session::Session;
 use crate::state::{StateKey, StateValue};
 
-/// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
-///
-/// ```
-/// use agentflow::agent::RunRequest;
-///
-/// let request = RunRequest::new("What is 2 + 3?").max_steps(3);
-/// # let _ = request;
-/// ```
+/// Input and options of a run. A string, a [`Message`](crate::Message) or a [`Conversation`]
+/// converts into a request.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
@@ -29,12 +23,11 @@ pub struct RunRequest {
     pub(crate) options: RunOptions,
     pub(crate) session: Option<Box<Session>>,
     pub(super) callbacks: RequestCallbacks,
-    /// Where its events are listened to from the first moment on.
-    #[cfg(feature = "mcp-server")]
+    /// Receiver for the events of the run from its start.
     pub(crate) first_events: Option<crate::run::FirstEvents>,
 }
 
-/// The middleware of one run, the outermost first.
+/// The middleware of a single run, outermost first.
 #[derive(Clone, Default)]
 pub(super) struct RequestCallbacks(pub(super) Vec<Arc<dyn Middleware>>);
 
@@ -45,17 +38,19 @@ impl fmt::Debug for RequestCallbacks {
 }
 
 impl RunRequest {
-    /// The conversation that the agent continues, without its instructions, which stand in front of each request.
+    /// Creates a request with the conversation that the agent continues. It must not contain the
+    /// agent's instructions, which are added to each model request.
     pub fn new(conversation: impl Into<Conversation>) -> Self {
         Self { conversation: conversation.into(), ..Self::default() }
     }
 
-    /// Makes it a run of a session: the agent is given what was said in it before, and what this run adds is there for the
-    /// next one, once it is complete. The request holds what is new alone. See [`session`](crate::session). Default: none.
+    /// Runs the request in a session: the model receives the history of the session, and the next
+    /// run receives the messages of this one after it has completed. The request contains only the
+    /// new messages. See [`session`](crate::session). Default: no session.
     ///
-    /// The run begins when nobody else's run of the session is unfinished; until then it fails with a
-    /// [`StoreErrorKind::SessionBusy`](crate::store::StoreErrorKind::SessionBusy), or waits ([`Session::waiting`]). Not for
-    /// an agent in a step of another run.
+    /// A session has at most one unfinished run. If there is another one, the run fails with
+    /// [`StoreErrorKind::SessionBusy`](crate::store::StoreErrorKind::SessionBusy), or waits
+    /// ([`Session::waiting`]). An agent in a step of another run cannot have a session.
     ///
     /// ```
     /// use agentflow::agent::RunRequest;
@@ -88,13 +83,15 @@ impl RunRequest {
         self
     }
 
-    /// Makes it a live run: one that does not end with the model's answer but waits for the next
-    /// [message](crate::RunHandle::send_message), until it is [closed](crate::RunHandle::close), cancelled, or nobody has sent
-    /// a message for its [idle time-out](Self::idle_timeout). Its output is its last answer. The limit of turns counts anew
-    /// with each message that it is sent after an answer; those of model calls and time count for the whole run, and the time
-    /// in which it waits does not count. It is begun with [`start`](super::Agent::start), [`stream`](super::Agent::stream) or
-    /// [`Runtime::start_agent`](crate::Runtime::start_agent): [`run`](super::Agent::run) and an agent in a step give no handle and
-    /// end with the model's answer. Default: not live.
+    /// Makes the run live: after an answer it does not end, but waits for the next
+    /// [message](crate::RunHandle::send_message), until it is [closed](crate::RunHandle::close) or
+    /// cancelled, or the [idle time-out](Self::idle_timeout) expires. The output is the last
+    /// answer. Each message after an answer restarts the limit of turns. The limits of model calls
+    /// and time apply to the whole run; the time of waiting does not count. Default: not live.
+    ///
+    /// Start a live run with [`start`](super::Agent::start), [`stream`](super::Agent::stream) or
+    /// [`Runtime::start_agent`](crate::Runtime::start_agent). [`run`](super::Agent::run) and an
+    /// agent in a step return no handle, so they end with the model's answer.
     ///
     /// See [live runs](crate::session#live-runs) for an example.
     #[must_use]
@@ -104,9 +101,9 @@ impl RunRequest {
         self
     }
 
-    /// Makes it a [live run](Self::live) that closes itself when it has waited so long for a message. The time counts from the
-    /// recorded beginning of the wait, also over a restart, and stands still while an operator holds the run. Default: it
-    /// waits for ever.
+    /// Makes the run [live](Self::live) and closes it after it has waited this long for a message.
+    /// The time is measured from the recorded start of the wait, also across a restart, and is
+    /// suspended while an operator pauses the run. Default: no time-out.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         let live = self.options.live.get_or_insert_default();
@@ -114,109 +111,117 @@ impl RunRequest {
         self
     }
 
-    /// When the run fails or is cancelled, undo what it had done: see
-    /// [`StartRun::compensate`](crate::runtime::StartRun::compensate). An agent in a step of another run undoes nothing by
-    /// itself: its run does. Default: nothing is undone.
+    /// Compensates the completed steps if the run fails or is cancelled: see
+    /// [`StartRun::compensate`](crate::runtime::StartRun::compensate). Ignored for an agent in a
+    /// step of another run, which compensates all its steps itself. Default: off.
     #[must_use]
     pub fn compensate(mut self) -> Self {
         self.options.compensate = true;
         self
     }
 
-    /// Streams all model calls, so that a listener that subscribes during a call receives the rest of its deltas. Default: a
-    /// call is streamed if a listener for deltas exists when the call begins.
-    /// Not used for an agent in a step of another run.
+    /// Streams all model calls, so that a listener that subscribes during a call receives the rest
+    /// of its deltas. Default: a call is streamed if a listener for deltas exists when the call
+    /// starts. Ignored for an agent in a step of another run.
     #[must_use]
     pub fn stream(mut self) -> Self {
         self.options.stream = true;
         self
     }
 
-    /// Makes no `tracing` spans for the run and its nested agents and workflows, also when it is resumed. Default: it has spans.
+    /// Disables `tracing` spans for the run and its nested agents and workflows, also after it is
+    /// resumed. Default: enabled.
     #[must_use]
     pub fn without_spans(mut self) -> Self {
         self.options.untraced = true;
         self
     }
 
-    /// Has a `MetricsSink` (feature `metrics`) leave the run out. A process that resumes the run counts the rest
-    /// of it. Default: it is counted.
+    /// Excludes the run from the `MetricsSink` (feature `metrics`). A process that resumes the run
+    /// counts the rest of it. Default: included.
     #[must_use]
     pub fn without_metrics(mut self) -> Self {
         self.options.unmetered = true;
         self
     }
 
-    /// Names the run, so that the same request is not started twice in one store. Default: a new id from the runtime.
-    /// Not used for an agent in a step of another run.
+    /// Sets the id of the run, so that the same request is not started twice in a store. Default: a
+    /// new id from the runtime. Ignored for an agent in a step of another run.
     #[must_use]
     pub fn run_id(mut self, id: RunId) -> Self {
         self.options.run_id = Some(id);
         self
     }
 
-    /// On whose behalf it runs: recorded, listed by [`RunFilter::caller`](crate::store::RunFilter::caller), and read by
-    /// [`Context::caller`](crate::Context::caller). An agent in a step has the caller of its run and not this one.
+    /// Sets the caller on whose behalf the run is started. It is recorded, used by
+    /// [`RunFilter::caller`](crate::store::RunFilter::caller), and returned by
+    /// [`Context::caller`](crate::Context::caller). An agent in a step has the caller of the
+    /// enclosing run instead.
     #[must_use]
     pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
         self.options.caller = Some(caller.into());
         self
     }
 
-    /// The trace of the host that the run belongs to, such as the 32 hexadecimal digits of a W3C trace id: recorded, and
-    /// read by [`Context::trace_id`](crate::Context::trace_id). The spans of the run are in the trace that is current where it is
-    /// executed; a process that resumes it finds here which one it began in. Default: none is recorded.
+    /// Sets the trace of the host application that the run belongs to, such as the 32 hexadecimal
+    /// digits of a W3C trace id. It is recorded and returned by
+    /// [`Context::trace_id`](crate::Context::trace_id). Spans of the run belong to the trace that
+    /// is current where the run is executed; a process that resumes the run finds the original
+    /// trace here. Default: none.
     #[must_use]
     pub fn trace_id(mut self, trace_id: impl Into<Arc<str>>) -> Self {
         self.options.trace_id = Some(trace_id.into());
         self
     }
 
-    /// Adds a tag: recorded, listed by [`RunFilter::tag`](crate::store::RunFilter::tag), and read by
-    /// [`Context::tags`](crate::Context::tags). A second one of the same key replaces the first. An agent in a step has
-    /// the tags of its run and not these.
+    /// Adds a tag. It is recorded, used by [`RunFilter::tag`](crate::store::RunFilter::tag), and
+    /// returned by [`Context::tags`](crate::Context::tags). A second tag with the same key replaces
+    /// the first. An agent in a step has the tags of the enclosing run instead.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.tags.insert(key.into(), value.into());
         self
     }
 
-    /// The most turns, instead of the agent's own limit.
+    /// Sets the maximum number of turns, instead of the agent's own limit.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.max_steps = Some(steps);
         self
     }
 
-    /// The longest that the run may be executed, instead of the agent's own limit; the time in which it waits for a
-    /// person does not count. Then it ends with [`Error::Timeout`](crate::Error::Timeout).
+    /// Sets the maximum execution time of the run, instead of the agent's own limit. Waiting for a
+    /// person does not count. The run then ends with [`Error::Timeout`](crate::Error::Timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
     }
 
-    /// The most model calls of the run and everything it starts, where that is fewer than the agent's own limit
-    /// ([`Limits::max_llm_calls`](super::Limits::max_llm_calls)). One more fails with
-    /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy repeats.
+    /// Sets the maximum number of model calls of the run and everything it starts. It can only
+    /// lower the agent's own limit ([`Limits::max_llm_calls`](super::Limits::max_llm_calls)). A
+    /// further call fails with [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry
+    /// policy repeats.
     #[must_use]
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.options.max_llm_calls = Some(calls);
         self
     }
 
-    /// Grants scopes to this run, beside the agent's own.
+    /// Grants scopes to this run, in addition to the agent's own.
     #[must_use]
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.options.grants.extend(scopes.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a key of the state before the run begins: its tools and nested agents read the value with
-    /// [`Context::state`](crate::Context::state). It is recorded with the beginning of the run, and in a session replaces the
-    /// value of earlier runs. Only keys of the session ([`StateKey::session`](crate::state::StateKey::session)) can be set so;
-    /// another key, a value without a JSON form and more than 1 MiB in total are an [`Error::State`](crate::Error::State) when
-    /// the run is started. An agent in a step sees the state of the step instead.
+    /// Sets a state key before the run starts. Its tools and nested agents read the value with
+    /// [`Context::state`](crate::Context::state). The value is recorded with the start of the run,
+    /// and in a session it replaces the value of earlier runs. Only session keys
+    /// ([`StateKey::session`](crate::state::StateKey::session)) are allowed. Another key, a value
+    /// without a JSON form, or more than 1 MiB in total cause an
+    /// [`Error::State`](crate::Error::State) when the run is started. An agent in a step uses the
+    /// state of the step instead.
     ///
     /// ```
     /// use agentflow::agent::RunRequest;
@@ -250,17 +255,17 @@ impl RunRequest {
         self
     }
 
-    /// Gives the run a resource, found by its type, in the place of what the agent or the runtime has of that type. What
-    /// is nested in the run has it too. It is not kept: after a restart
-    /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) makes it.
+    /// Adds a resource, identified by its type. It replaces the agent's or the runtime's resource
+    /// of that type, also for nested calls. The resource is not stored: after a restart
+    /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) creates it.
     #[must_use]
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
         self.options.resources.insert(resource);
         self
     }
 
-    /// Adds middleware or [`Hooks`] for this run, inside of the agent's middleware. They are not stored: a process that resumes
-    /// the run calls none of them.
+    /// Adds middleware or [`Hooks`] for this run, inside the agent's middleware. They are not
+    /// stored: a process that resumes the run does not call them.
     #[must_use]
     #[doc(alias = "callbacks")]
     pub fn with(mut self, hooks: impl Into<Hooks>) -> Self {
@@ -270,13 +275,14 @@ impl RunRequest {
 }
 
 impl RunRequest {
-    /// The same as one that ends with the model's answer, for a caller who has no handle to say more or to close it.
+    /// Removes the live option, for a caller that has no handle to send messages or to close the
+    /// run.
     pub(super) fn unlive(mut self) -> Self {
         self.options.live = None;
         self
     }
 
-    /// The same with the scopes of the context that the agent begins in.
+    /// Adds the scopes of the context in which the agent starts.
     pub(super) fn granted_as(mut self, grants: &[Arc<str>]) -> Self {
         let missing = |scope: &&Arc<str>| !self.options.grants.contains(*scope);
         let more: Vec<Arc<str>> = grants.iter().filter(missing).cloned().collect();
@@ -292,8 +298,8 @@ impl<T: Into<Conversation>> From<T> for RunRequest {
 }
 
 impl<O> RunHandle<RunResult<O>> {
-    /// The conversation so far, with a result for every tool call: another run can
-    /// continue from it after this one has failed or was cancelled.
+    /// Returns the conversation so far, with a result for every tool call. Another run can continue
+    /// it, also after this run has failed or was cancelled.
     pub fn conversation(&self) -> Conversation {
         Conversation::from_events(&self.recorded())
     }

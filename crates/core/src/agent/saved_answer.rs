@@ -1,5 +1,4 @@
-//! An agent's answer as part of the state: in the record of the answer, and for what comes after it. It says nothing of
-//! what the agent's tools saved.
+//! Saves an agent's answer as state: in the record of the answer, and for the steps that follow.
 
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use crate::state::{EXIT, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_in_se
 use crate::value::Encoded;
 
 impl Run {
-    /// The answer with what its record holds of the state. What calls the agent sees the value from now on.
+    /// Adds the saved state to the answer's record and makes it visible to the caller of the agent.
     ///
     /// # Errors
-    /// [`Error::InvalidOutput`] when the answer, which a hook may have given, is not JSON although a value is expected;
-    /// [`Error::State`] when it is too large.
+    /// [`Error::InvalidOutput`] if the answer, which a hook may have provided, is not JSON although
+    /// a value is expected. [`Error::State`] if it is too large.
     pub(super) fn saved_with_answer(&self, completed: Arc<AgentCompleted>) -> Result<Arc<AgentCompleted>> {
         if !self.segment.is_run() && completed.ends_loop_without_answer() {
             return Ok(self.without_output(completed));
@@ -36,7 +35,8 @@ impl Run {
         Ok(completed)
     }
 
-    /// Records that the agent ended the loop around it without an answer. The value under its key stays unchanged.
+    /// Records that the agent ended the enclosing loop without an answer. The value under its key
+    /// stays unchanged.
     fn without_output(&self, mut completed: Arc<AgentCompleted>) -> Arc<AgentCompleted> {
         if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
             let mut saved = SavedByStep::default();
@@ -47,7 +47,7 @@ impl Run {
         completed
     }
 
-    /// Whether there is room for the answer in the record of the step around it and in the session.
+    /// Checks the size limits of the enclosing step's record and of the session.
     fn check_size(&self, key: &Arc<str>, saved: &SavedByStep) -> Result<()> {
         let Segment { step, shared, .. } = &self.segment;
         let is_in_session = shared.own().is_some_and(|own| own.began.session().is_some());
@@ -73,7 +73,7 @@ impl Run {
         shared.states_or_new().apply(step, saved, place);
     }
 
-    /// Takes in the record of an answer.
+    /// Applies the recorded state of an answer.
     pub(super) fn hand_up_recorded_answer(&self, path: &StepPath, kind: &EventKind) {
         if let EventKind::AgentCompleted(completed) = kind
             && *path == self.segment.base
@@ -85,7 +85,7 @@ impl Run {
 }
 
 impl AgentCompleted {
-    /// Returns true if the model ended the repetition around its agent and gave no answer with it.
+    /// `true` if the model ended the enclosing repetition without an answer.
     pub(super) fn ends_loop_without_answer(&self) -> bool {
         self.text().is_empty() && self.message.tool_calls().any(|call| call.name == EXIT_TOOL)
     }

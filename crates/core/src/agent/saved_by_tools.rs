@@ -1,7 +1,6 @@
-//! The state that the tools of an agent see and save. The calls of one turn do not see what the others of the turn write; the
-//! next turn, and whoever called the agent, sees all of it, in the order of the calls.
-//!
-//! It reads and writes no value.
+//! The state that an agent's tools read and save. The calls of a turn do not see each other's
+//! writes. The next turn and the caller of the agent see all of them, applied in the order of the
+//! calls.
 
 use std::sync::Arc;
 
@@ -14,23 +13,26 @@ use crate::run::Segment;
 use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
 
 impl Run {
-    /// What the record of a call holds of what it saved. One that failed saved nothing.
+    /// Returns the saved state for the record of a call. A failed call saves nothing.
     pub(super) fn saved_by_call(&self, call: &StepPath, is_success: bool) -> Option<Arc<SavedByStep>> {
         let mut states = self.segment.shared.states()?;
         if !is_success {
             states.discard(call);
             return None;
         }
-        // A run of its own has no repetition around it.
+        // A top-level run has no enclosing loop that `EXIT` could end.
         if self.segment.is_run() {
             states.forget(call, EXIT);
         }
+        // The position orders writes by turn, then by the index of the call, independent of the
+        // order in which calls end.
         let turn = u64::from(call.turn().unwrap_or_default());
         let place = || turn << 32 | self.machine.calls_of_turn().position(|of| of == *call).unwrap_or_default() as u64;
         states.end(call, self.segment.is_run().then(place))
     }
 
-    /// The result of a call, unless it saved more than its record has room for: then the model learns that.
+    /// Returns the result of a call, or an error result for the model if the call saved more state
+    /// than a record may contain.
     pub(super) fn within_saved(&self, call: &StepPath, result: Arc<ToolResult>) -> Arc<ToolResult> {
         let size = self.segment.shared.states().map_or(0, |states| states.size(call));
         match size > MOST_SAVED && result.status.is_success() {
@@ -44,10 +46,10 @@ impl Run {
         }
     }
 
-    /// Saves the state that comes with a model's answer. The tools of the turn see it.
+    /// Saves the state that is part of a model's answer. The tools of the turn see it.
     pub(super) fn save_with_model(&self, model: &StepPath, response: &mut ModelResponse) {
         let Some(saved) = response.saved.take() else { return };
-        // After all calls of the turn before, and before the calls of this turn.
+        // The position is after all calls of the previous turn and before the calls of this turn.
         let place = self.segment.is_run().then(|| (u64::from(self.machine.turn()) << 32).saturating_sub(1));
         let saved = Arc::new(Arc::unwrap_or_clone(saved).at(place));
         response.saved = saved.recorded();
@@ -61,7 +63,7 @@ impl Run {
         shared.states_or_new().hand_up(model, step, place);
     }
 
-    /// Takes in the record of a turn that is over, or of all those that a snapshot stands for.
+    /// Applies the recorded state of a completed turn, or of all turns that a snapshot replaces.
     pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
         let Segment { base, step, shared, .. } = &self.segment;
         let place = || shared.log.place_of(|path| path == base);
@@ -79,7 +81,7 @@ impl Run {
         }
     }
 
-    /// A turn is over: what its calls saved is seen from now on.
+    /// Makes the state that the calls of a completed turn saved visible to the next turn.
     pub(super) fn hand_up_turn(&self) {
         let Segment { base, step, shared, .. } = &self.segment;
         let Some(mut states) = shared.states() else { return };
@@ -88,7 +90,7 @@ impl Run {
         if calls.is_empty() {
             return;
         }
-        // All turns of an agent are one call of the step around it.
+        // For the enclosing step, all turns of an agent are one call, so they share its position.
         let place = shared.log.place_of(|path| path == base);
         calls.iter().for_each(|call| states.hand_up(call, step, place));
     }

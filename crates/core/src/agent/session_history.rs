@@ -1,5 +1,6 @@
-//! What was said in a session before a run: its completed runs, read back from their journals to where the window ends,
-//! or to where a summary begins. The window itself is `session/past.rs`. It records nothing and asks no model.
+//! Reads the history of a session for a new run: the completed runs are read from their journals,
+//! newest first, until the window is full or a summary covers the rest. `session/past.rs`
+//! implements the window.
 
 use std::sync::Arc;
 
@@ -9,27 +10,28 @@ use crate::run::read_events;
 use crate::session::{PastRun, Window, summary_message, transcript};
 use crate::store::{Store, StoreError, StoreErrorKind};
 
-/// What a completed run has added to its session, and the run before it.
+/// The contribution of a completed run to its session, and the run before it.
 pub(super) type Past = (PastRun, Option<RunId>);
 
-/// How many windows of what was said before a model is given at most, to sum it up.
+/// Maximum size of the text that is summarized at once, in windows.
 const SUMMED_UP: u32 = 4;
 
-/// The runs of a session before one that continues them.
+/// The history of a session, as seen by a run that continues it.
 pub(super) struct PastRuns {
     store: Arc<dyn Store>,
-    /// The newest.
+    /// The newest run.
     last: RunId,
     limits: SessionWindow,
     sums_up: bool,
     window: Window,
-    /// Those that the window took, the newest first, with the run before each; only where they are summed up.
+    /// The runs in the window, newest first, each with its predecessor. Only filled if a summary is
+    /// configured.
     taken: Vec<(RunId, Past)>,
-    /// The newest that had no room.
+    /// The newest run that did not fit.
     left: Option<RunId>,
-    /// The summary in front of them.
+    /// The summary that precedes the runs in the window.
     front: Option<Arc<SessionSummarized>>,
-    /// Nothing is summed up in this run again.
+    /// `true` if this run has made a summary, so it makes no second one.
     has_summed_up: bool,
 }
 
@@ -41,16 +43,17 @@ impl PastRuns {
         summary: Option<&Summary>,
     ) -> Self {
         if let Some(summary) = summary {
+            // The summary takes part of the window's tokens.
             limits.tokens -= summary.tokens_in(limits);
         }
-        // A window of no runs is one without any history.
+        // A window of zero runs means that the model gets no history at all.
         let sums_up = summary.is_some() && limits.runs > 0;
         let (window, taken) = (Window::new(limits), Vec::new());
         Self { store, last, limits, sums_up, window, taken, left: None, front: None, has_summed_up: false }
     }
 
-    /// Reads back from the last one, which may be `known` already, and takes what there is room for. `own` is what the run
-    /// that continues them has recorded of a summary.
+    /// Reads the runs from the newest backwards and fills the window. `known` is the newest run if
+    /// it was read already. `own` is the summary that the new run has recorded.
     pub(super) async fn read(
         &mut self,
         mut known: Option<Past>,
@@ -65,6 +68,7 @@ impl PastRuns {
                 self.left = Some(run);
                 break;
             }
+            // Runs that an earlier pass has read are not read again.
             let past = match (known.take(), already.next()) {
                 (Some(past), _) | (None, Some((_, past))) => past,
                 (None, None) => read_past(&self.store, &run).await?,
@@ -76,6 +80,7 @@ impl PastRuns {
             let (past, before) = past;
             match self.window.take(past) {
                 true => next = before,
+                // The run did not fit, so it belongs to the part that is summarized or omitted.
                 false => {
                     self.taken.pop();
                     self.left = Some(run);
@@ -85,13 +90,14 @@ impl PastRuns {
         Ok(())
     }
 
-    /// Whether the summary in front says what was said up to this run.
+    /// `true` if the summary covers this run and all runs before it.
     fn is_covered(&self, run: &RunId) -> bool {
         self.front.as_ref().is_some_and(|front| front.up_to == *run)
     }
 
-    /// What is to be summed up, as a text, and the newest run of it; `None` when all runs fit, or this run has tried
-    /// already. Half a window stays as it is, so that the next runs fit beside it.
+    /// Returns the text to summarize and the newest run that it contains. Returns `None` if all
+    /// runs fit, or if this run has tried already. Half of the window stays unsummarized, so that
+    /// the next runs fit without a new summary.
     pub(super) async fn to_sum_up(&self) -> Result<Option<(RunId, String)>, StoreError> {
         let Some(left) = self.left.as_ref().filter(|_| self.sums_up && !self.has_summed_up) else { return Ok(None) };
         let SessionWindow { runs, tokens, .. } = self.limits;
@@ -114,19 +120,19 @@ impl PastRuns {
         Ok(Some((up_to, transcript(front, is_whole, &window.into_messages()))))
     }
 
-    /// What the model is given of them, the oldest first.
+    /// Returns the messages for the model, oldest first.
     pub(super) fn into_messages(self) -> Vec<Arc<Message>> {
         let front = self.front.as_ref().and_then(|front| front.text.as_deref()).map(summary_message);
         front.into_iter().chain(self.window.into_messages()).collect()
     }
 }
 
-/// What a completed run has added to its session, and the run before it.
+/// Reads the contribution of a completed run to its session, and the run before it.
 pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<Past, StoreError> {
     past_of(run, &read_events(store, run, 0).await?)
 }
 
-/// The same, by its journal.
+/// Returns the contribution of a completed run, given its journal.
 pub(super) fn past_of(run: &RunId, events: &[Event]) -> Result<Past, StoreError> {
     let place = events.iter().find_map(place_of).ok_or_else(|| {
         let message = format!("the run `{run}` is in the history of a session and its journal does not say so");

@@ -1,8 +1,10 @@
-//! A run in a session: how it begins there, waits, and gives the model what was said before. `session_history.rs` reads
-//! that, and `session_summary.rs` has it summed up.
+//! A run in a session: starts in the session, waits if another run is unfinished, and loads the
+//! history for the model. `session_history.rs` reads the history, and `session_summary.rs`
+//! summarizes it.
 //!
-//! A run of a session begins in the store before anybody sees it, alone and in one commit, so that the store can refuse
-//! it. Its end needs nothing of this: what it adds to the session is its own journal.
+//! The start of such a run is committed alone and before it is visible, so that the store can
+//! refuse it. The end needs no special write: the run's contribution to the session is its own
+//! journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,37 +22,37 @@ use crate::run::{Host, RunEnd, read_events, session_artifacts, state_of};
 use crate::session::Session;
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
-/// How often a session is looked at in which a run of another process is in the way.
+/// Interval for polling the session while a run of another process is unfinished in it.
 const EVERY: Duration = Duration::from_millis(100);
-/// After how many of these looks it is asked again whether anybody executes that run.
+/// Number of polls after which the run checks again that some process executes the unfinished run.
 const LOOKS: u32 = 10;
 
-/// The session of a run.
+/// State of a run in its session.
 pub(super) enum InSession {
-    /// It has not begun in it.
+    /// The run is not recorded in the session yet.
     Asked(Session),
-    /// The store is asked to let it begin with this event.
+    /// The store was asked to start the run with this event; the result is unknown.
     Beginning(Box<Event>),
-    /// It has, and has not given the model what was said before.
+    /// The run has started. Its history is not loaded yet.
     Begun(Box<Begun>),
 }
 
-/// A run that has begun in its session.
+/// A run that has started in its session.
 pub(super) struct Begun {
     pub(super) place: SessionPlace,
     pub(super) window: SessionWindow,
     pub(super) summary: Option<Arc<Summary>>,
-    /// The run before it, when that is read already.
+    /// The previous run, if it was read while starting.
     past: Option<Past>,
-    /// What it has recorded of a summary.
+    /// The summary that this run has recorded.
     summarized: Option<Arc<SessionSummarized>>,
 }
 
 impl InSession {
-    /// A step of another run cannot be a run of a session.
+    /// Refuses a session for a run that is a step of another run.
     ///
     /// # Errors
-    /// [`Error::Build`] when it is to be one.
+    /// [`Error::Build`] if the request has a session.
     pub(super) fn refuse_in_step(plan: &Plan, request: &RunRequest) -> Result<()> {
         if request.session.is_none() {
             return Ok(());
@@ -60,7 +62,7 @@ impl InSession {
         Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem: problem.to_owned() })
     }
 
-    /// The session of a run that has begun.
+    /// Restores the session of a run from its start event.
     fn of(started: &RunStarted) -> Option<Box<Self>> {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
         let (place, window, summary) =
@@ -68,10 +70,11 @@ impl InSession {
         Some(Box::new(Self::Begun(Box::new(Begun { place, window, summary, past: None, summarized: None }))))
     }
 
-    /// The session that a run is to be one of, and its id.
+    /// Checks the session of a request and returns its id.
     ///
     /// # Errors
-    /// When the host keeps no sessions, the id cannot be one, or nobody could sum up what was said before.
+    /// If the host has no store for sessions, the id is invalid, or the configured summary cannot
+    /// work.
     pub(super) fn asked(session: &mut Session, plan: &Plan) -> Result<Arc<str>> {
         let host = &plan.host;
         match &host.store {
@@ -87,12 +90,12 @@ impl InSession {
 }
 
 impl Run {
-    /// Whether it is to be a run of a session and has not begun in it.
+    /// `true` if the run has a session and has not started in it.
     pub(super) fn waits_for_session(&self) -> bool {
         matches!(self.session.as_deref(), Some(InSession::Asked(_) | InSession::Beginning(_)))
     }
 
-    /// Takes in what an earlier process recorded of the run.
+    /// Replays an event that an earlier process recorded.
     pub(super) fn note_session(&mut self, kind: &EventKind) {
         match kind {
             EventKind::RunStarted(started) => self.session = InSession::of(started),
@@ -105,14 +108,15 @@ impl Run {
         }
     }
 
-    /// A run that has not begun in its session has no end to record.
+    /// Suppresses the end event of a run that has not started in its session.
     pub(super) fn settle_before_its_beginning(&mut self) {
         if self.waits_for_session() {
             self.segment.settle();
         }
     }
 
-    /// It has not begun in its session, and nobody finds anything of it.
+    /// Returns the error of a run that ended before it started in its session. The run leaves no
+    /// record.
     pub(super) async fn ended_before_its_beginning(&mut self, ended: Option<Option<Result<RunEnd>>>) -> Result<RunEnd> {
         self.segment.settle();
         let error = match ended {
@@ -125,14 +129,15 @@ impl Run {
         Err(error)
     }
 
-    /// The run is stopped before it has begun. The store may have it all the same, when it was stopped in the middle of
-    /// that: then it is cancelled there, since it would be in the way of others.
+    /// Handles a run that was stopped while its start was being written. The store may contain the
+    /// run nevertheless. It is cancelled there, since it would block the session.
     async fn never_began(&self, reason: &str) {
         let Some(InSession::Beginning(first)) = self.session.as_deref() else { return };
         let Some(store) = &self.segment.shared.host.store else { return };
         let run = &first.run_id;
         let ended = async {
-            // A write that was asked for is done before this is answered.
+            // `holder` is answered after pending writes, so the read below sees the start event if
+            // it was written.
             store.holder(run).await?;
             if store.read(run, 0, 2).await? != [Event::clone(first)] {
                 return Ok(());
@@ -150,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Begins in the session, and gives the model the history before it.
+    /// Starts the run in its session and loads the history for the model.
     pub(super) async fn enter_session(&mut self) -> Result<()> {
         if self.waits_for_session() {
             self.begin_in_session().await?;
@@ -173,12 +178,14 @@ impl Run {
         Ok(())
     }
 
-    /// Records the beginning of the run in its session.
+    /// Records the start of the run in its session. Waits for other runs if the session is
+    /// configured so.
     pub(super) async fn begin_in_session(&mut self) -> Result<()> {
         let Some(InSession::Asked(session)) = self.session.as_deref() else { return Ok(()) };
         let (session, shared) = (session.clone(), self.shared());
         let (Some(id), Some(live)) = (&session.id, &shared.host.live) else { return Ok(()) };
         let store = shared.host.require_store()?;
+        // A queue in this process gives waiting runs their turn in order of arrival.
         let _queue = match session.waits {
             true => Some(live.queue_for(id).lock_owned().await),
             false => None,
@@ -189,7 +196,8 @@ impl Run {
             match self.try_to_begin(&store, &session, id).await {
                 Ok(Some(begun)) => break begun,
                 Ok(None) => return Ok(()),
-                // Another run has begun and ended since the session was looked at, or the session was deleted.
+                // Another run started and ended since the session was read, or the session was
+                // deleted: try again.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => {}
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::SessionBusy => {
                     if shared.is_draining() {
@@ -221,7 +229,8 @@ impl Run {
         Ok(())
     }
 
-    /// Asks the store to let it begin in the session as it is now; `None` when nothing is to begin.
+    /// Attempts to start in the current state of the session. Returns `None` if there is nothing to
+    /// start.
     async fn try_to_begin(
         &mut self,
         store: &Arc<dyn Store>,
@@ -232,6 +241,7 @@ impl Run {
         let known = store.session(id).await?;
         let caller = shared.own().and_then(|own| own.began.caller());
         let place = session.place(id, &shared.id, caller, known.as_ref())?;
+        // `Session::after` may name a run of another session, or a run that did not complete.
         if let (Some(after), true) = (&place.after, session.after.is_some()) {
             check_branch(store, id, after).await?;
         }
@@ -240,7 +250,7 @@ impl Run {
         let (past, state, artifacts) = match &place.after {
             Some(after) => {
                 let events = match read_events(store, after, 0).await {
-                    // The session was deleted since it was looked at.
+                    // The session was deleted after it was read.
                     Err(error) if error.kind() == StoreErrorKind::NotFound && store.session(id).await? != known => {
                         return Err(StoreError::fenced(&shared.id).into());
                     }
@@ -249,6 +259,8 @@ impl Run {
                 let state = state_of(&events).of_session();
                 let artifacts = session_artifacts(after, &events);
                 let past = past_of(after, &events)?;
+                // A common mistake: sending the whole conversation again, although the session
+                // contains it.
                 if repeats(&started.input, &past.0.messages) {
                     let problem = format!(
                         "the request repeats what the session `{id}` has: the conversation of its run `{after}`; give what is new \
@@ -263,15 +275,18 @@ impl Run {
         let kind = self.segment.begins(started).with_parts(&self.plan.parts().id);
         let kind = kind.with_session(place.clone(), state, artifacts);
         let first = shared.log.first(shared.now(), kind.clone());
+        // Set before the write: if this future is dropped meanwhile, `never_began` has to look for
+        // the run in the store.
         self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
         let begun = shared.log.begin(first).await;
+        // The result is known now, so a refused start can be tried again.
         self.session = Some(Box::new(InSession::Asked(session.clone())));
         begun?;
         Ok(Some((kind, place, past)))
     }
 }
 
-/// Whether a request has all messages of a run in it, one after the other.
+/// `true` if the request contains all messages of a run, in order.
 fn repeats(request: &Conversation, run: &[Arc<Message>]) -> bool {
     let ids = |message: &Message| message.tool_calls().map(|call| call.id.clone()).collect::<Vec<_>>();
     let same = |(one, other): (&Arc<Message>, &Arc<Message>)| {
@@ -280,8 +295,8 @@ fn repeats(request: &Conversation, run: &[Arc<Message>]) -> bool {
     !run.is_empty() && request.messages().windows(run.len()).any(|part| part.iter().zip(run).all(same))
 }
 
-/// The unfinished run of a session when no process executes it, so that waiting for its end would never end; `None` also
-/// where that is not known.
+/// Returns the unfinished run of a session if no process executes it, since waiting for it would
+/// never end. Returns `None` if the store cannot tell.
 async fn left_in(host: &Host, store: &Arc<dyn Store>, session: &str) -> Result<Option<RunId>, StoreError> {
     let unfinished = async || Ok::<_, StoreError>(store.session(session).await?.and_then(|known| known.unfinished));
     let is_here = |run: &RunId| host.live.as_ref().is_some_and(|live| live.has(run));
@@ -289,14 +304,14 @@ async fn left_in(host: &Host, store: &Arc<dyn Store>, session: &str) -> Result<O
     if store.holder(&run).await?.is_some() {
         return Ok(None);
     }
-    // It may have ended, or somebody has resumed it, while it was looked for.
+    // Read again: the run may have ended, or another process may have resumed it meanwhile.
     Ok(unfinished().await?.filter(|still| *still == run && !is_here(still)))
 }
 
-/// Whether a run can be continued in a session.
+/// Checks that a session can be branched after a run.
 ///
 /// # Errors
-/// When it is not a completed run of it.
+/// If the run is not a completed run of the session.
 async fn check_branch(store: &Arc<dyn Store>, session: &str, after: &RunId) -> Result<(), StoreError> {
     let record = store.record(after).await?.ok_or_else(|| StoreError::not_found(after))?;
     let problem = match record.session.as_ref().is_some_and(|place| *place.session == *session) {

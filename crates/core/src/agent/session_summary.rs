@@ -1,5 +1,6 @@
-//! Has a model sum up what a session's window has no room for, as a step of the run that begins there. What is summed up is
-//! chosen in `session_history.rs`, its words are those of `session/summary.rs`.
+//! Summarizes old messages of a session with a model, as a step of the run that starts in the
+//! session. `session_history.rs` selects the messages; `session/summary.rs` contains the
+//! instruction and limits.
 
 use std::sync::Arc;
 
@@ -13,16 +14,17 @@ use crate::event::{EventKind, RunId, SessionSummarized, Summary};
 use crate::model::ModelSource;
 use crate::run::InSegment;
 
-/// Below what path the model is asked.
+/// Step path below which the model is called.
 const STEP: &str = "summary";
-/// The name of the agent that sums up.
+/// Name of the summarizing agent.
 const NAME: &str = "session_summary";
 
 impl Run {
-    /// Sums up what was said up to a run. A failed summary does not end the run: the model is given what fits.
+    /// Summarizes the session up to and including a run. If the summary fails, the run continues
+    /// with the history that fits in its window.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails, or the run is cancelled or drained.
     pub(super) async fn sum_up(
         &mut self,
         summary: &Summary,
@@ -45,7 +47,8 @@ impl Run {
     }
 }
 
-/// The agent that sums up for another one.
+/// Creates the agent that writes the summary. It uses the main agent's model unless the summary
+/// names another.
 fn summarizer(summary: &Summary, plan: &Plan) -> Agent {
     let model = match &summary.model {
         Some(name) => ModelSource::from(&**name),
@@ -58,10 +61,10 @@ fn summarizer(summary: &Summary, plan: &Plan) -> Agent {
         .host(&plan.host)
 }
 
-/// Checks that a summary can be made when one is due.
+/// Checks that a summary can be made later.
 ///
 /// # Errors
-/// When its model is not known, or the summary has no tokens.
+/// If the model of the summary is unknown or the summary may have no tokens.
 pub(super) fn check_summary(summary: &Summary, plan: &Plan) -> Result<()> {
     if summary.tokens == 0 {
         let problem = "the summary of its session has 0 tokens; give it more, or leave `summarized` out".to_owned();

@@ -1,5 +1,6 @@
-//! A transfer within a run: from the next turn on, another agent of the team has the conversation. The run stays that of
-//! the first agent: its limits, its answer, the hooks around it. Who may transfer to whom is said in `team.rs`.
+//! Handoffs within a run: from the next turn on, another agent of the team has the conversation.
+//! The limits, the answer type and the hooks of the run remain unchanged. `team.rs` defines which
+//! agent may hand off to which.
 
 use std::sync::Arc;
 
@@ -11,18 +12,18 @@ use crate::event::{AgentHandoff, EventKind, TRANSFER_TOOL};
 use crate::middleware::Middleware;
 use crate::resource::Resources;
 
-/// What an agent that takes over needs to know of the run.
+/// State of a run that an agent needs when it takes over.
 pub(super) struct InTeam {
     first: Arc<Plan>,
-    /// The hooks around the run and its first agent.
+    /// Hooks of the run and of its first agent.
     hooks: HookChain,
-    /// The callbacks of the request, for every agent of the team.
+    /// Callbacks of the request. They apply to every agent of the team.
     callbacks: Vec<Arc<dyn Middleware>>,
-    /// The resources that the run was given.
+    /// Resources of the request.
     given: Resources,
-    /// The scopes that the run was granted.
+    /// Scopes that the request granted.
     granted: Vec<Arc<str>>,
-    /// Why the agent that has the conversation cannot have it.
+    /// Error if the current agent is no longer in the team.
     pub(super) problem: Option<Error>,
 }
 
@@ -41,25 +42,25 @@ impl InTeam {
 }
 
 impl Run {
-    /// The plan of the agent that the run began with.
+    /// Returns the plan of the agent with which the run started.
     pub(super) fn first_plan(&self) -> &Arc<Plan> {
         self.team.as_ref().map_or(&self.plan, |team| &team.first)
     }
 
-    /// The hooks around that agent.
+    /// Returns the hooks of the first agent.
     pub(super) fn first_hooks(&self) -> &HookChain {
         self.team.as_ref().map_or(&self.hooks, |team| &team.hooks)
     }
 
-    /// Whether a call of a tool of this name transfers the conversation.
+    /// `true` if a tool of this name hands off the conversation.
     pub(super) fn is_transfer(&self, name: &str) -> bool {
         self.team.is_some() && name == TRANSFER_TOOL
     }
 
-    /// Records that another agent takes over, which it does then.
+    /// Records a handoff and switches to the target agent.
     ///
     /// # Errors
-    /// [`Error::Build`] when there is no such agent any more.
+    /// [`Error::Build`] if the team has no such agent any more.
     pub(super) fn transfer(&mut self, to: &str) -> Result<()> {
         let next = self.first_plan().of_team(to)?;
         let transfer =
@@ -69,8 +70,8 @@ impl Run {
         Ok(())
     }
 
-    /// The agent of this name has the conversation. When it is not there any more, the run fails for that as soon as it
-    /// is driven.
+    /// Switches to the agent of this name. If it is no longer in the team, the run fails when it is
+    /// driven.
     pub(super) fn takes_over(&mut self, name: &str) {
         let Some(team) = &mut self.team else { return };
         let plan = match team.first.of_team(name) {

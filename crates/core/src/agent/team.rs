@@ -1,5 +1,5 @@
-//! `Team`: agents that transfer the conversation to each other. It says who may transfer to whom and checks that; the
-//! transfer itself is the machine's and the driver's.
+//! `Team`: agents that hand off the conversation to each other. This module validates the targets
+//! and defines the handoff tool; the machine and the driver execute handoffs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,19 +18,20 @@ use crate::event::{EventKind, TRANSFER_TOOL};
 use crate::run::{Host, RunJournal};
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, read_arguments};
 
-/// Agents of which one has the conversation at a time and may transfer it to another, which answers from then on: a
-/// first one that finds out what it is about, and experts.
+/// A group of agents that hand off a conversation to each other: for example a first agent that
+/// finds out the topic, and experts. One agent has the conversation at a time.
 ///
-/// [`build`](Self::build) gives an agent: it runs, streams, is resumed, called as a tool and used in a workflow as any
-/// other. Each agent that may transfer has the tool `transfer_to_agent` with the agents that it may transfer to. The one
-/// that takes over sees the whole conversation, under its own instructions, with its own model, tools, scopes, resources
-/// and callbacks. The other tool calls of a turn are made before a transfer; of several transfers in one turn the first
-/// one counts. The next run begins with the first agent again.
+/// [`build`](Self::build) returns an ordinary agent: it can be run, streamed, resumed, used as a
+/// tool and used in a workflow. Each agent with targets gets the tool `transfer_to_agent`. The
+/// target agent sees the whole conversation, with its own instructions, model, tools, scopes,
+/// resources and callbacks. The other tool calls of a turn are executed before the handoff. If a
+/// turn requests several handoffs, only the first one is made. The next run starts with the first
+/// agent again.
 ///
-/// What bounds the run and the type of its answer are those of the first agent: turns, model calls, time and failures are
-/// counted over all of them, and [`Limits::max_handoffs`](super::Limits::max_handoffs) ends a run whose agents transfer
-/// in a circle. A transfer is recorded as `agent.handoff`, and a run that is resumed continues with the agent that had
-/// the conversation.
+/// The limits and the answer type of the first agent apply. Turns, model calls, time and failures
+/// are counted across all agents, and [`Limits::max_handoffs`](super::Limits::max_handoffs) ends a
+/// run whose agents hand off in a circle. A handoff is recorded as `agent.handoff`, and a resumed
+/// run continues with the agent that had the conversation.
 ///
 /// ```
 /// use agentflow::agent::Team;
@@ -65,32 +66,34 @@ pub struct Team<O = String> {
 }
 
 impl<O: 'static> Team<O> {
-    /// A team that begins with this agent, which may transfer to the agents of these names. The names are those of
-    /// [`Agent::name`].
+    /// Creates a team that starts with this agent, which may hand off to the agents with the given
+    /// names. The names are set by [`Agent::name`].
     pub fn new(first: Agent<O>, targets: &[&str]) -> Self {
         Self { first, targets: owned(targets), others: Vec::new(), about: Vec::new() }
     }
 
-    /// Adds an agent, which may transfer to the agents of these names; one that transfers to nobody answers itself.
+    /// Adds an agent, which may hand off to the agents with the given names. An agent without
+    /// targets always answers.
     pub fn agent(mut self, agent: Agent, targets: &[&str]) -> Self {
         self.others.push((agent, owned(targets)));
         self
     }
 
-    /// Describes an agent to the models of the team. Default: its [description](super::AgentSettings::description), else the
-    /// beginning of its instructions.
+    /// Describes an agent to the other models of the team. Default: its
+    /// [description](super::AgentSettings::description), or else the beginning of its instructions.
     pub fn about(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         self.about.push((name.into(), text.into()));
         self
     }
 
-    /// The team as an agent, with the name and the answer of the first one. An agent that was given no runtime has that
-    /// of the first.
+    /// Builds the team as an agent with the name and answer type of the first one. An agent without
+    /// a runtime uses the runtime of the first one.
     ///
     /// # Errors
-    /// [`Error::Build`] when a name is not one of the team or two agents have it, when nobody transfers to an agent, or
-    /// when one is a team itself or asks a message of its own. What [`Agent::build`] refuses of any of them is refused
-    /// there, or when a run begins.
+    /// [`Error::Build`] if a target is not in the team, two agents have the same name, an agent is
+    /// the target of no handoff, or an agent is a team itself or has its own user message. Errors
+    /// that [`Agent::build`] reports for a single agent are reported by `Agent::build` of the team,
+    /// or when a run starts.
     pub fn build(self) -> Result<Agent<O>> {
         let Self { first, targets, others, about } = self;
         let team = &first.description;
@@ -112,6 +115,7 @@ impl<O: 'static> Team<O> {
         }
         let described = |target: &Arc<str>| {
             let at = names.iter().position(|name| name == target).expect("checked above");
+            // The last `about` for an agent wins, then its own description.
             let said = about.iter().rev().find(|(name, _)| name == target).map(|(_, text)| Arc::clone(text));
             let own = || match at {
                 0 => first.description.about(),
@@ -153,7 +157,8 @@ fn check_known(team: &Description, names: &[Arc<str>], name: &str, who: &str) ->
     Err(team.build_error(format!("{who} the agent `{name}`, which is not in the team{near}")))
 }
 
-/// Whether every target is another agent of the team, and every agent is reached.
+/// Checks that every target is another agent of the team, and that every agent can be reached from
+/// the first one.
 fn check_targets<'a>(
     team: &Description,
     names: &[Arc<str>],
@@ -168,6 +173,7 @@ fn check_targets<'a>(
             }
         }
     }
+    // A breadth-first search from the first agent.
     let mut reached = vec![&names[0]];
     let mut at = 0;
     while at < reached.len() {
@@ -188,7 +194,8 @@ fn check_targets<'a>(
 }
 
 impl Description {
-    /// Purpose for the models of this program: its description, else the beginning of its instructions.
+    /// Returns the description for models of this program: the configured one, or else the
+    /// beginning of the instructions.
     pub(super) fn about(&self) -> Arc<str> {
         match (&self.purpose, &self.instructions, self.definition) {
             (Some(purpose), ..) => Arc::clone(purpose),
@@ -198,12 +205,13 @@ impl Description {
         }
     }
 
-    /// The description for others than this program, without its instructions.
+    /// Returns the description for other programs. It never contains the instructions.
     pub(super) fn public(&self) -> Arc<str> {
         self.purpose.clone().unwrap_or_else(|| format!("Ask the agent `{}`.", self.name).into())
     }
 
-    /// Whether the first agent of a team was renamed since the team was built: its others know it by its old name.
+    /// Checks that the first agent was not renamed after the team was built. The other agents refer
+    /// to it by its old name.
     ///
     /// # Errors
     /// [`Error::Build`].
@@ -236,19 +244,21 @@ impl Description {
     }
 }
 
-/// An agent that another one may transfer to.
+/// A possible target of a handoff.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) name: Arc<str>,
     about: Arc<str>,
 }
 
-/// The plans of the agents that may take over from the first one.
+/// Plans of the agents that the first one can hand off to, directly or indirectly.
 pub(super) struct TeamPlan(Vec<Arc<Plan>>);
 
 impl TeamPlan {
+    /// Plans the other members of the team. Returns `None` if the agent is not in a team.
+    ///
     /// # Errors
-    /// [`Error::Build`] for what [`Agent::build`] refuses of one of them.
+    /// [`Error::Build`] for an agent that [`Agent::build`] rejects.
     pub(super) fn new<O>(first: &Description, output: &Output<O>) -> Result<Option<Self>> {
         if first.members.is_empty() {
             return Ok(None);
@@ -273,15 +283,16 @@ impl TeamPlan {
 }
 
 impl Plan {
-    /// The plans of those that may take over.
+    /// Returns the plans of the other members of the team.
     pub(super) fn others(&self) -> impl Iterator<Item = &Arc<Self>> {
         self.team.iter().flat_map(TeamPlan::plans)
     }
 
-    /// The plan of an agent of the team, of which this is the first one's.
+    /// Returns the plan of a member of the team. Called on the plan of the first agent.
     ///
     /// # Errors
-    /// [`Error::Build`] when there is no such agent: the program that recorded the transfer had another team.
+    /// [`Error::Build`] if the team does not contain the agent, because it was changed after the
+    /// handoff was recorded.
     pub(super) fn of_team(self: &Arc<Self>, name: &str) -> Result<Arc<Self>> {
         match std::iter::once(self).chain(self.others()).find(|plan| *plan.name == *name) {
             Some(plan) => Ok(Arc::clone(plan)),
@@ -298,7 +309,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Checks that the agent is in the team to which a recorded run was transferred last.
+    /// Checks that the team contains the agent to which a recorded run was handed off last.
     ///
     /// # Errors
     /// [`Error::Build`].
@@ -314,8 +325,8 @@ impl Plan {
     }
 }
 
-/// The tool by which a model transfers the conversation. Calling it checks the name; the machine sees the result and has
-/// the conversation transferred.
+/// The tool with which a model hands off the conversation. The call only checks the name; the
+/// machine requests the handoff when it sees the result.
 pub(super) struct TransferTool {
     definition: Arc<ToolDefinition>,
     targets: Vec<Arc<str>>,

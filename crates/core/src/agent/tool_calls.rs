@@ -1,8 +1,8 @@
-//! The tool calls of a turn: started within the limit of concurrent calls, each recorded before it begins and when it
-//! ends, with the hooks of middleware around it.
+//! The tool calls of a turn. They are executed concurrently up to a limit, each is recorded before
+//! it starts and after it ends, and middleware hooks wrap it.
 //!
-//! `tool/invoke.rs` enforces a tool's policy, `tool/call_record.rs` makes the records, and `middleware/tool_hooks.rs` calls
-//! the hooks.
+//! `tool/invoke.rs` enforces a tool's policy, `tool/call_record.rs` creates the records, and
+//! `middleware/tool_hooks.rs` calls the hooks.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -34,7 +34,7 @@ use crate::tool::{
 };
 
 impl Run {
-    /// An error of this agent as a person reads it, who knows its tools by their names in the catalogue.
+    /// Replaces the model's tool name in an error by the catalogue name, which people know.
     pub(super) fn for_people(&self, error: Error) -> Error {
         let Error::ToolFailures { failures, tool, status, message } = error else { return error };
         let known = self.offered.tools.get(&*tool);
@@ -42,7 +42,9 @@ impl Run {
         Error::ToolFailures { failures, tool, status, message }
     }
 
-    /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
+    /// Executes the tool calls of a turn, at most
+    /// [`Limits::max_parallel_tools`](super::Limits::max_parallel_tools) at once. State for hooks
+    /// is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.machine.limits().max_parallel_tools.max(1);
         let mut calls = Admission::of(tools);
@@ -50,7 +52,7 @@ impl Run {
         let mut pace = Pace::default();
         let hooks = ToolHooks::among(&self.hooks);
         loop {
-            // A call that waits for a person is in nobody's way.
+            // A call that waits for a person does not count towards the limit.
             while running.len() - calls.asking < at_once
                 && let Some(call) = calls.next()
             {
@@ -75,7 +77,7 @@ impl Run {
             self.moment = None;
             let next = match calls.asking > 0 && calls.asking == running.len() {
                 false => running.next().await,
-                // Nothing of the turn is running here: a run that is drained stops.
+                // Only questions are open and no call is executing: a drained run can stop here.
                 true => {
                     let shared = self.shared();
                     tokio::select! {
@@ -108,8 +110,8 @@ impl Run {
         }
     }
 
-    /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer or transfers
-    /// the conversation.
+    /// `true` if middleware sees a call. It does not see calls that must not be executed, the
+    /// agent's answer, or handoffs.
     fn has_hooks_around(&self, Admitted { tool, agreed, .. }: &Admitted) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
@@ -125,14 +127,15 @@ impl Run {
         ToolStep::new(tool.call, definition, agent, self.step_context(&tool.path))
     }
 
-    /// Records that a call begins which the hooks before it have seen, and gives it with the hooks after it.
+    /// Records the start of a call after its hooks on the way in, and returns the call with the
+    /// hooks on the way out.
     fn start_hooked(&mut self, ReadyCall { mut hooked, agreed, given: by_person }: ReadyCall) -> Option<Call> {
         let path = hooked.step.context().path().clone();
         let (call, given) = (hooked.call(), by_person.or_else(|| hooked.given()));
         let called = match hooked.answer.take() {
             Some(HookedAnswer { result, answered_by }) => {
                 self.record(path.clone(), began(call, None, given));
-                // The tool has nothing to do with it.
+                // A hook provided the result, so the tool's policy does not apply.
                 Called::Answered(ToolEnded { path, result, took: Took::Millis(0), answered_by, too_deep: false })
             }
             None => {
@@ -143,7 +146,8 @@ impl Run {
         Some(Box::pin(after_tool(hooked, called, self.plan.large_outputs)))
     }
 
-    /// Records that a call begins. `None` when it must not run: then its result is recorded already.
+    /// Records the start of a call. If the call must not be executed, records its result and
+    /// returns `None`.
     fn start_tool(&mut self, Admitted { tool, agreed, given }: Admitted) -> Option<ToolRun> {
         if let Some(mut result) = tool.refusal() {
             if tool.refused == Some(Refused::Interrupted) {
@@ -158,17 +162,17 @@ impl Run {
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
-        // Of a tool that is not offered nothing is called.
+        // A tool that is not offered is not executed, so its call has no effects.
         let without = ToolPolicy::default().effects(Effects::None);
         let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
-        // One that asked people continues.
+        // A call that waited for a person continues, so its start is recorded already.
         let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
         let began = begins.map(|begins| {
             let now = self.moment();
             self.record_at(now, path.clone(), begins);
             now
         });
-        // Who agreed to a call agreed to that one.
+        // The approval is valid for this call only.
         let scopes = match agreed {
             false => Arc::clone(&self.scopes),
             true => self.scopes.iter().cloned().chain([format!("approve:{}", call.name).into()]).collect(),
@@ -183,13 +187,16 @@ impl Run {
         })
     }
 
-    /// Records a tool's answer.
+    /// Records the result of a tool.
     ///
     /// # Errors
-    /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
+    /// [`Error::NestingLimit`] if the tool failed because of it. A model that received this error
+    /// would call the tool again, at every level.
     fn end_tool(&mut self, call: ToolEnded) -> Result<()> {
         let ToolEnded { path, result, took, answered_by, too_deep } = call;
         let now = self.segment.shared.now();
+        // Nested steps that are still open get their end first. Afterwards the clock has to be read
+        // again, to keep the order of the times.
         let at =
             if self.segment.shared.close_below(&path, "the tool has ended") { self.segment.shared.now() } else { now };
         let too_deep = too_deep && !result.status.is_success();
@@ -202,14 +209,14 @@ impl Run {
     }
 }
 
-/// What a turn waits for: a call, or the hooks before it.
+/// A stage of a tool call: waiting for an answer, for hooks, or for the tool.
 pub(super) type Call = BoxFuture<'static, Result<Stage>>;
 
-/// The calls of a turn that are running. Most turns have one, and one needs no set.
+/// The running calls of a turn. Most turns have a single call, which needs no set.
 #[derive(Default)]
 struct Running {
     only: Option<Call>,
-    /// All of them, once there was a second one.
+    /// All calls, once there are at least two.
     many: Option<FuturesUnordered<Call>>,
 }
 
@@ -226,7 +233,7 @@ impl Running {
         }
     }
 
-    /// What happens next in one of them; `None` when there is none.
+    /// Waits for the next stage of any call. Returns `None` if there are no calls.
     async fn next(&mut self) -> Option<Result<Stage>> {
         if let Some(many) = &mut self.many {
             return many.next().await;
@@ -237,18 +244,18 @@ impl Running {
     }
 }
 
-/// A call that the hooks before it have seen.
+/// A call after its hooks on the way in.
 pub(super) struct ReadyCall {
     hooked: Box<HookedCall>,
-    /// A person agreed to it.
+    /// `true` if a person approved the call.
     agreed: bool,
-    /// The model's arguments, when that person changed them.
+    /// The model's original arguments, if the approver changed them.
     given: Option<Arc<str>>,
 }
 
-/// How far a tool call has come.
+/// Progress of a tool call.
 pub(super) enum Stage {
-    /// A person has answered the question about it.
+    /// A person has answered the question about the call.
     Answered(Box<(PendingTool, Word)>),
     Ready(ReadyCall),
     Ended(ToolEnded),
@@ -259,7 +266,7 @@ enum Called {
     Answered(ToolEnded),
 }
 
-/// The call itself, and the hooks on the way out.
+/// Executes the call and its hooks on the way out.
 async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<LargeOutputs>) -> Result<Stage> {
     let mut ended = match called {
         Called::Runs(call) => call.run().await?,
@@ -275,13 +282,13 @@ async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<Large
     Ok(Stage::Ended(ended))
 }
 
-/// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
-/// turn may be many and never wait.
+/// Yields to the scheduler after every 16 calls, so that the run's time limit and cancellation are
+/// checked although the calls of a turn never wait.
 #[derive(Default)]
 struct Pace(u8);
 
 impl Pace {
-    /// Whether it was the scheduler's turn.
+    /// Returns `true` if it yielded.
     async fn next(&mut self) -> bool {
         self.0 = (self.0 + 1) % 16;
         if self.0 == 0 {
@@ -291,14 +298,14 @@ impl Pace {
     }
 }
 
-/// A tool call that has begun.
+/// A tool call that has started.
 struct ToolRun {
     plan: Arc<Plan>,
     offered: Arc<Offered>,
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
-    /// When it was recorded that it begins, unless that is a while ago.
+    /// Time of the recorded start. `None` if the call continues an earlier one.
     began: Option<Timestamp>,
 }
 
@@ -307,14 +314,14 @@ pub(super) struct ToolEnded {
     result: Arc<ToolResult>,
     took: Took,
     answered_by: Option<Arc<str>>,
-    /// Something in it was refused because it was nested too deep.
+    /// `true` if a nested call was refused because of the nesting limit.
     too_deep: bool,
 }
 
-/// How long a call took.
+/// Duration of a call.
 #[derive(Clone, Copy)]
 enum Took {
-    /// It has ended this moment.
+    /// Start of a call that ends now.
     Since(Timestamp),
     Millis(u64),
 }
@@ -329,7 +336,7 @@ impl Took {
 }
 
 impl ToolRun {
-    /// The call, whose answer is saved when it is large.
+    /// Executes the call and saves its result if it is large.
     async fn run_and_put_away(self, large: LargeOutputs) -> Result<ToolEnded> {
         let cx = self.cx.clone();
         let ended = self.run().await?;
@@ -340,6 +347,8 @@ impl ToolRun {
     async fn run(self) -> Result<ToolEnded> {
         let Self { plan, offered, scopes, cx, call, began } = self;
         let since = match began {
+            // Without a store the recorded time is still current. With a store, the start must be
+            // committed before the tool has an effect.
             Some(began) if !cx.run().log.is_durable() => began,
             _ => {
                 cx.run().log.commit().await?;
@@ -351,7 +360,7 @@ impl ToolRun {
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), cx.run(), content);
         let (result, too_deep) = match tool {
             Some(tool) => {
-                // One that took too long can panic as it is dropped.
+                // The future of a call that timed out can panic when it is dropped.
                 let room = plan.large_outputs.and_then(|_| LargeOutputs::room_for(&call.name));
                 let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, SeenTo::Recorded, room);
                 let invoked = AssertUnwindSafe(invoked).catch_unwind().instrument(span.clone());

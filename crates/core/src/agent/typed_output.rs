@@ -1,4 +1,4 @@
-//! Typed answers: turns an answer into text, or into a value of a type whose schema the model must keep to.
+//! Typed answers: decodes an answer as text or as a value of a type with a JSON schema.
 
 use std::any::Any;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::model::OutputSchema;
 use crate::run::{RunEnd, RunResult};
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 
-/// How an answer becomes a value of type `O`.
+/// Decoder for answers of type `O`.
 pub(super) struct Output<O> {
     schema: Option<fn() -> OutputSchema>,
     form: fn() -> AnswerForm,
@@ -28,14 +28,14 @@ pub(super) struct Output<O> {
 }
 
 impl Output<String> {
-    /// The answer as it is.
+    /// Returns the answer text unchanged.
     pub(super) fn text() -> Self {
         Self { schema: None, form: || AnswerForm::Text, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
     }
 }
 
 impl<O: DeserializeOwned + JsonSchema + 'static> Output<O> {
-    /// Text for a `String`, whatever it is called where it is written, and JSON for everything else.
+    /// Uses text if `O` is `String`, also through an alias, and JSON for every other type.
     pub(super) fn of_type() -> Self {
         let text: &dyn Any = &Output::text();
         text.downcast_ref::<Self>().cloned().unwrap_or_else(Self::json)
@@ -43,7 +43,7 @@ impl<O: DeserializeOwned + JsonSchema + 'static> Output<O> {
 }
 
 impl<O: DeserializeOwned + JsonSchema> Output<O> {
-    /// The answer as JSON that fits the type's schema.
+    /// Decodes the answer as JSON that matches the schema of the type.
     pub(super) fn json() -> Self {
         Self {
             schema: Some(|| {
@@ -63,7 +63,7 @@ impl<O> Output<O> {
         self.schema.map(|schema| schema())
     }
 
-    /// The schema of the value that an answer is.
+    /// Returns the schema of the value, without the wrapper object.
     pub(super) fn value_schema(&self) -> Value {
         let Some(OutputSchema { schema, .. }) = self.schema() else { return json!({"type": "string"}) };
         match self.form() {
@@ -72,17 +72,18 @@ impl<O> Output<O> {
         }
     }
 
-    /// What the text of an answer is.
+    /// Returns the form of the answer's text.
     pub(super) fn form(&self) -> AnswerForm {
         (self.form)()
     }
 
-    /// What the machine needs to know of it, when the model answers by a tool or by text.
+    /// Returns the rule for the machine. `by_tool` is `true` if the model answers with a call of
+    /// the answer tool.
     pub(super) fn rule(&self, by_tool: bool) -> OutputRule {
         OutputRule { check: self.check, form: (self.form)(), by_tool }
     }
 
-    /// The outcome of a run, with its answer as a value.
+    /// Decodes the answer of a completed run.
     pub(super) fn result(&self, end: RunEnd) -> Result<RunResult<O>, Error> {
         match (self.decode)(&answer_text(&end.completed.message)) {
             Ok(output) => Ok(RunResult::new(output, end)),
@@ -106,7 +107,7 @@ fn is_object(schema: &Value) -> bool {
     schema["type"] == "object"
 }
 
-/// Providers take objects only, so another type is put into one.
+/// Wraps a schema in an object. Providers accept only objects as output schema.
 fn wrapped(schema: &Value) -> Value {
     let mut definitions = Definitions::default();
     let mut object = json!({
@@ -125,11 +126,12 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
         value: O,
     }
     let text = unfenced(text);
-    // As much as is said of a tool's arguments: which of two equal keys counts, or which field an item of a list is,
-    // would be a guess.
+    // Reject duplicate keys and arrays in place of objects, as for tool arguments: which key wins,
+    // or which field an array element belongs to, would be a guess.
     if strict::keys(text).map_err(|error| error.to_string())?.is_none() {
         return Err("it is not a JSON object".to_owned());
     }
+    // Errors contain the path of the wrong field, which helps the model to repair its answer.
     let mut json = serde_json::Deserializer::from_str(text);
     let decoded = if is_object(&schema_of::<O>()) {
         serde_path_to_error::deserialize(&mut json)
@@ -142,12 +144,13 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
     })
 }
 
-/// What a model is told whose answer did not fit.
+/// Returns the message to a model whose answer did not match the schema.
 pub(super) fn repair_text(problem: &str) -> String {
     format!("That answer does not fit the schema: {problem}. Answer again, with JSON that fits and nothing else.")
 }
 
-/// The tool that takes the answer of a model whose provider takes no schema. Calling it checks the answer.
+/// The tool that receives the answer if the provider does not support output schemas. Calling it
+/// checks the answer.
 pub(super) struct AnswerTool {
     definition: Arc<ToolDefinition>,
     check: fn(&str) -> Result<(), String>,
@@ -191,13 +194,13 @@ impl<O> fmt::Debug for Output<O> {
     }
 }
 
-/// What the machine needs to know of the output.
+/// The machine's view of the output type.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputRule {
-    /// Whether an answer fits; pure.
+    /// Checks an answer. Pure.
     pub(crate) check: fn(&str) -> Result<(), String>,
     pub(crate) form: AnswerForm,
-    /// Whether the answer comes as a call of [`ANSWER_TOOL`].
+    /// `true` if the answer is a call of [`ANSWER_TOOL`].
     pub(crate) by_tool: bool,
 }
 

@@ -1,7 +1,9 @@
-//! Artifacts: named, versioned bytes that steps save, such as a report, an image or a large answer.
+//! Artifacts: named, versioned files that steps save, such as a report, an image or a large tool
+//! output.
 //!
-//! This room is the vocabulary: what a record holds of an artifact ([`ArtifactRef`]), and one with its bytes ([`Artifact`]).
-//! It keeps no bytes; the run's store does.
+//! The journal records an [`ArtifactRef`]: name, version, media type, size and hash. The run's
+//! store keeps the bytes under their hash. An [`Artifact`] is a reference together with its bytes.
+//! This module defines the two types and checks names and media types; it stores nothing.
 #![doc = include_str!("../docs/artifact.md")]
 
 use std::fmt;
@@ -10,20 +12,20 @@ use std::sync::Arc;
 use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
 
-/// What a record holds of an artifact: everything but its bytes.
+/// A reference to an artifact, as the journal records it. It has no bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArtifactRef {
-    /// The name, such as `report.md`.
+    /// Name, such as `report.md`.
     pub name: Arc<str>,
-    /// The version, from 1. Each save of a name in a run has a higher one than those before it; that of a step which failed
-    /// may be missing.
+    /// Version, starting at 1. Each save under the same name in a run gets a higher version.
+    /// Versions saved by a failed step may be missing.
     pub version: u32,
-    /// What the bytes are, such as `text/markdown`.
+    /// Media type, such as `text/markdown`.
     pub media_type: Arc<str>,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// The SHA-256 of the bytes, as 64 hexadecimal digits: by it they are kept.
+    /// SHA-256 of the bytes, as 64 hexadecimal digits. The store uses it as the key of the bytes.
     pub sha256: Arc<str>,
 }
 
@@ -31,7 +33,7 @@ pub struct ArtifactRef {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Artifact {
-    /// What the record of the step that saved it holds.
+    /// The reference that the step's record holds.
     pub reference: ArtifactRef,
     /// The bytes.
     pub bytes: Arc<[u8]>,
@@ -42,10 +44,10 @@ impl Artifact {
         Self { reference, bytes }
     }
 
-    /// The bytes as text.
+    /// Returns the bytes as text.
     ///
     /// # Errors
-    /// When they are not UTF-8.
+    /// If the bytes are not valid UTF-8.
     pub fn text(&self) -> Result<&str, std::str::Utf8Error> {
         std::str::from_utf8(&self.bytes)
     }
@@ -63,11 +65,13 @@ impl fmt::Debug for Artifact {
     }
 }
 
-/// The longest name, in bytes.
+/// Maximum length of a name or a media type, in bytes.
 pub(crate) const LONGEST: usize = 200;
 
-/// Why a name or a media type is not one, if it is not.
+/// Returns the problem of an invalid name or media type, or `None` if both are valid.
 pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
+    // A name is a relative path that no store can resolve outside of its folder: no `..`, no
+    // backslash, no drive letter.
     let is_name = |name: &str| {
         let parts = name.split('/');
         !name.is_empty()
@@ -80,6 +84,7 @@ pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
             "it is not a name; give one such as `report.md` or `pages/1.png`, without `..` and of {LONGEST} bytes at most"
         ));
     }
+    // The characters of `restricted-name` in RFC 6838, section 4.2.
     let is_token = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
     };

@@ -1,4 +1,5 @@
-//! Artifacts as a step saves and reads them. The bytes are kept before a reference to them is part of an outcome.
+//! Artifacts of a run: saving and reading them in a step. The store persists the bytes before a
+//! reference to them is recorded in an outcome.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use crate::event::{RunId, SessionArtifact};
 use crate::run::{MOST_NAMES, artifact_gone, artifacts_up_to};
 use crate::store::StoreError;
 
-/// The most bytes of one artifact.
+/// Maximum size of an artifact in bytes.
 const MOST: usize = 64 << 20;
 
-/// More bytes than so many are hashed on a thread of their own.
+/// Larger artifacts, in bytes, are hashed on a blocking thread.
 const MANY: usize = 256 << 10;
 
 /// Error for an artifact in a step that an executor runs.
@@ -23,15 +24,18 @@ const EXECUTED_ELSEWHERE: &str = "the runtime's executor executes this step in a
      return the bytes, and save them in a step of a runtime without an executor";
 
 impl Context {
-    /// Saves bytes under a name, as the next version of it; see [`artifact`](crate::artifact). They are kept when this
-    /// returns, and are the step's when the step completes: the record of its outcome holds the reference that this returns.
+    /// Saves bytes as the next version of a named artifact; see [`artifact`](crate::artifact). The
+    /// bytes are stored when this returns. The artifact belongs to the step when the step
+    /// completes: the record of its outcome contains the returned reference.
     ///
-    /// Dropped before it returns, it has saved nothing.
+    /// # Cancel safety
+    /// If the future is dropped, no artifact is saved.
     ///
     /// # Errors
-    /// [`Error::Artifact`] when the name or the media type is not one, when there are more than 64 MiB, when a session would
-    /// have more than 1,000 names, in a condition or a tap, which save nothing, and in a step that is executed elsewhere.
-    /// [`Error::Store`] when the run's store keeps no artifacts, or not these.
+    /// - [`Error::Artifact`] if the name or the media type is invalid, if there are more than 64
+    ///   MiB, if a session would have artifacts with more than 1,000 names, in a condition or a
+    ///   tap, which save nothing, and in a step that is executed in another process.
+    /// - [`Error::Store`] if the run's store does not support artifacts or refuses these bytes.
     pub async fn save_artifact(
         &self,
         name: &str,
@@ -64,9 +68,12 @@ impl Context {
         };
         let hash: Arc<str> = hash.into();
         match self.run.log.store() {
+            // Without a store the artifact lives as long as the run.
             None => self.run.states_or_new().keep_bytes(&hash, bytes),
             Some((store, _)) if !store.keeps_artifacts() => return Err(StoreError::keeps_no_artifacts().into()),
             Some((store, Some(epoch))) => store.put_artifact(&self.run.id, epoch, &hash, bytes).await?,
+            // A store accepts the bytes only from the current writer of the run, which has an
+            // epoch.
             Some((_, None)) => {
                 let problem = "the run has not begun; save it in a tool or in a step".to_owned();
                 return Err(Error::Artifact { name: name.to_owned(), problem });
@@ -77,11 +84,12 @@ impl Context {
         Ok(self.run.states_or_new().add_artifact(&self.path, artifact))
     }
 
-    /// The newest artifact of a name that this step sees: of its own, those of the steps before it and, in a run of a session,
-    /// those of the runs whose history it continues; `None` when it sees no such artifact.
+    /// Returns the newest artifact with this name that the step can see, or `None`. A step sees its
+    /// own artifacts, the artifacts of completed earlier steps and, in a session, the artifacts of
+    /// the runs whose history this run continues.
     ///
     /// # Errors
-    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when they are no longer there.
+    /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if they were deleted.
     pub async fn artifact(&self, name: &str) -> Result<Option<Artifact>> {
         let found = self.run.states().and_then(|states| states.artifact(&self.path, name));
         let Some(artifact) = found else { return Ok(None) };
@@ -89,11 +97,12 @@ impl Context {
         self.with_bytes(artifact, run).await.map(Some)
     }
 
-    /// One version of an artifact that this step sees, as [`artifact`](Self::artifact); `None` when it sees no such version. An older one
-    /// of an earlier run of the session is looked for in the journals of these runs.
+    /// Returns a version of an artifact that this step can see, like [`artifact`](Self::artifact).
+    /// Returns `None` if no such version exists. Older versions of earlier runs of the session are
+    /// searched in the journals of these runs.
     ///
     /// # Errors
-    /// As [`artifact`](Self::artifact), and when the journal of an earlier run cannot be read.
+    /// Like [`artifact`](Self::artifact), and if the journal of an earlier run cannot be read.
     pub async fn artifact_version(&self, name: &str, version: u32) -> Result<Option<Artifact>> {
         let is_it = |of: &ArtifactRef| *of.name == *name && of.version == version;
         let found = self.run.states().and_then(|states| {
@@ -104,6 +113,7 @@ impl Context {
         if let Some((artifact, run)) = found {
             return self.with_bytes(artifact, run).await.map(Some);
         }
+        // Older versions of earlier runs of the session are only in their journals.
         let (Some((store, _)), true) = (self.run.log.store(), self.session().is_some()) else { return Ok(None) };
         let place = store.record(&self.run.id).await?.and_then(|record| record.session);
         let before = place.and_then(|place| place.after);
@@ -113,7 +123,7 @@ impl Context {
         }
     }
 
-    /// An artifact of this run, or of an earlier one of its session, with its bytes.
+    /// Reads the bytes of an artifact of this run, or of an earlier run of its session.
     async fn with_bytes(&self, artifact: ArtifactRef, run: Option<RunId>) -> Result<Artifact> {
         let bytes = match self.run.log.store() {
             None => self.run.states().and_then(|states| states.bytes(&artifact.sha256)),

@@ -1,5 +1,5 @@
-//! The messages of a mailbox as a step sends and reads them. They are part of what the step saves; which of them a step sees
-//! is decided as for the state.
+//! Mailboxes: sending and taking messages in a step. Messages are part of the state that the step
+//! saves, so the same rules decide which messages a step sees.
 
 use super::Context;
 use crate::error::{Error, Result};
@@ -8,14 +8,20 @@ use crate::state::StateOwner;
 use crate::value::Encoded;
 
 impl Context {
-    /// Sends a message from one agent of a [`Mailbox`] to another, or to itself. It is part of the record of the step's
-    /// outcome: sent exactly once when the step completes, also over a crash, and never when it fails. This step and what it
-    /// calls see it at once, those after it when it has completed, those beside it never.
+    /// Sends a message from one agent of a [`Mailbox`] to another, or to itself.
+    ///
+    /// The message is part of the record of the step's outcome: it is sent exactly once when the
+    /// step completes, also after a crash, and not at all if the step fails. This step and its
+    /// nested calls see the message immediately, and later steps see it when this step has
+    /// completed. Concurrent steps do not see it.
     ///
     /// # Errors
-    /// [`Error::Mailbox`] when the mailbox does not have one of the names, when the message has no JSON form that gives it
-    /// back or more than 16 KiB, when 256 messages wait for that agent, and in a condition or a tap, which save nothing.
-    /// [`Error::State`] when the step has saved more than 1 MiB. Nothing was sent then.
+    /// - [`Error::Mailbox`] if the mailbox does not contain one of the names, if the message cannot
+    ///   be encoded as JSON without loss, if it has more than 16 KiB, if 256 messages already wait
+    ///   for the recipient, and in a condition or a tap, which save nothing.
+    /// - [`Error::State`] if the step has saved more than 1 MiB.
+    ///
+    /// On an error, no message is sent.
     pub fn send_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, from: &str, to: &str, message: &M) -> Result<()> {
         let refused = |problem: String| Error::Mailbox { mailbox: mailbox.name(), problem };
         let from = mailbox.known(from).map_err(refused)?;
@@ -34,7 +40,7 @@ impl Context {
         let keys = mailbox.keys();
         let mut states = self.run.states_or_new();
         let seen = states.seen_by(&self.path);
-        // Also those that were read: a number that was given is not given again.
+        // Messages that were taken count too, so that numbers are never reused.
         let sent = seen.changes().filter_map(|(key, value)| Some((MailKey::read(key.strip_prefix(&keys)?)?, value)));
         let (mut last, mut waiting) = (0, 0);
         for (key, value) in sent {
@@ -53,19 +59,23 @@ impl Context {
         Ok(())
     }
 
-    /// Takes all messages that wait for an agent of a [`Mailbox`], the one that was sent first at the beginning; of those
-    /// that were sent side by side, in the order of the paths of their steps. They are taken when this step completes: one
-    /// that fails, or is interrupted by a crash, has taken none, and sees the same ones when it runs again. Steps side by
-    /// side that read for one agent each see what was sent before them.
+    /// Takes all messages that wait for an agent of a [`Mailbox`], in the order in which they were
+    /// sent. Messages of concurrent steps are ordered by the paths of their steps.
+    ///
+    /// The messages are removed when this step completes. A step that fails, or that a crash
+    /// interrupts, removes none and sees the same messages when it runs again. Concurrent steps
+    /// that read for one agent each see the messages that were sent before them.
     ///
     /// # Errors
-    /// [`Error::Mailbox`] when the mailbox does not have that name, when a message is not of its type, which another version
-    /// of the program may have sent, and in a condition or a tap. Nothing is taken then.
+    /// [`Error::Mailbox`] if the mailbox does not contain the name, if a message has another type,
+    /// which another version of the program may have sent, and in a condition or a tap. On an
+    /// error, no message is taken.
     pub fn take_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
         Ok(self.take_mail_within(mailbox, of, usize::MAX)?.0)
     }
 
-    /// The same of as many as have so many bytes together, and at least one; and how many wait for the next time.
+    /// Takes as many messages as fit into `bytes`, but at least one. Also returns the number of
+    /// remaining messages.
     pub(crate) fn take_mail_within<M: MailMessage>(
         &self,
         mailbox: &Mailbox<M>,
@@ -99,6 +109,8 @@ impl Context {
                 std::any::type_name::<M>()
             ))),
         });
+        // All messages are decoded before any is removed, so that an error leaves the mailbox
+        // unchanged.
         let mail = mail.collect::<Result<Vec<_>>>()?;
         for (key, _) in &waiting {
             states.change(&self.path, &key.text(&keys), None);

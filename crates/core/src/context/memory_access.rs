@@ -1,4 +1,5 @@
-//! Long-term memory as a step uses it. Whose it is follows from what the run began with, and from nothing that a model says.
+//! Long-term memory in a step. The user is the caller that was set when the run started; a model
+//! cannot choose another one.
 
 use std::sync::Arc;
 
@@ -7,12 +8,14 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryIds, UserMemory};
 
 impl Context {
-    /// The memories of the user on whose behalf the run was started ([`caller`](Self::caller)); see [`memory`](crate::memory).
+    /// Returns the memories of the user on whose behalf the run was started
+    /// ([`caller`](Self::caller)); see [`memory`](crate::memory).
     ///
-    /// The memory is the resource `dyn Memory` of this step: the runtime's, or one that the run or the agent has of its own.
+    /// The memory is the resource `dyn Memory` of this step: the runtime's memory, or the memory of
+    /// the run or the agent.
     ///
     /// # Errors
-    /// [`Error::Memory`] when nobody gave a memory, and in a run without a caller.
+    /// [`Error::Memory`] if no memory was provided, and in a run without a caller.
     pub fn memory(&self) -> Result<UserMemory> {
         let problem = |problem: &str| Error::Memory { problem: problem.to_owned() };
         let memory = self.resource::<dyn Memory>();

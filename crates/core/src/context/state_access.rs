@@ -1,4 +1,5 @@
-//! The state as a step reads and writes it. What it sees is decided by whoever started the step.
+//! Reading and writing the state in a step. `StepStates` of the run decides which values a step
+//! sees.
 
 use std::sync::Arc;
 
@@ -16,17 +17,22 @@ use crate::store::Store;
 use crate::value::Encoded;
 
 impl Context {
-    /// The value of a key of the state; `None` when it has none. See [`state`](crate::state) for which values a step sees:
-    /// what the steps before it saved, and what it has written itself.
+    /// Returns the value of a key of the state; `None` if the key has no value. A step sees the
+    /// values that earlier steps saved and its own; see [`state`](crate::state).
     ///
-    /// Asked again in a further attempt at the step, in this process or after a crash, it gives the same. Dropping the
-    /// future changes nothing.
+    /// Another attempt at the step returns the same value, in this process or after a crash.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
     ///
     /// # Errors
-    /// [`Error::State`] when the value is not of the key's type, which another version of the program may have set, and of a
-    /// `user:` or `app:` key as [`set`](Self::set). [`Error::Store`] when the store cannot be read.
+    /// - [`Error::State`] if the value does not have the type of the key, since another version of
+    ///   the program may have set it, and for a `user:` or `app:` key in the cases listed at
+    ///   [`set`](Self::set).
+    /// - [`Error::Store`] if the store cannot be read.
     pub fn state<T: StateValue>(&self, key: &StateKey<T>) -> BoxFuture<'_, Result<Option<T>>> {
-        // A future of its own type would report one mistake in the type three times.
+        // Returning a boxed future instead of `impl Future` makes the compiler report a wrong type
+        // once instead of three times.
         let (owner, text) = (key.owner(), key.to_string());
         Box::pin(async move {
             let found = self.run.states().and_then(|states| states.find(&self.path, &text));
@@ -46,13 +52,20 @@ impl Context {
         })
     }
 
-    /// Sets a key of the state. This step sees the value at once, what it calls sees it too, and the steps after it see it
-    /// when this one has completed: it is part of the record of the step's outcome. When the step fails, nothing was set.
+    /// Sets a key of the state. This step and its nested calls see the value immediately. Later
+    /// steps see it when this step has completed, since the value is part of the record of the
+    /// step's outcome. If the step fails, the value is discarded.
     ///
     /// # Errors
-    /// [`Error::State`] of a `user:` key in a run without a caller, of a `user:` or `app:` key in a run whose store keeps none or
-    /// that has none, and in a step that is executed elsewhere; when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
-    /// state or its session would have more than that, and in a condition or a tap, which save nothing. Nothing was set then.
+    /// [`Error::State`], without setting the value:
+    ///
+    /// - for a `user:` key in a run without a caller;
+    /// - for a `user:` or `app:` key in a run without a store, or whose store does not support
+    ///   state, and in a step that is executed in another process;
+    /// - if the value cannot be encoded as JSON without loss;
+    /// - if the step has written more than 1 MiB of state, or its session would have more than
+    ///   that;
+    /// - in a condition or a tap, which save nothing.
     pub fn set<T: StateValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
         match value.encode() {
@@ -64,13 +77,14 @@ impl Context {
         }
     }
 
-    /// Sets a key that is known as text.
+    /// Sets a key by its text form.
     pub(crate) fn set_encoded(&self, key: String, value: Encoded) -> Result<()> {
         let owner = StateOwner::split(&key).0;
         let key = self.writable(owner, key)?;
         let mut states = self.run.states_or_new();
         let key = self.with_room(&states, key, &value)?;
         if owner == StateOwner::Session && self.session().is_some() {
+            // 8 bytes for the quotes, the colon and the comma around an entry in JSON.
             let size = states.size_in_session(&self.path, &key) + key.len() + value.as_str().len() + 8;
             if size > MOST_SAVED {
                 return Err(Error::State { key, problem: too_much_in_session(size) });
@@ -80,12 +94,12 @@ impl Context {
         Ok(())
     }
 
-    /// All that is seen of the state here, but for values that outlive the run.
+    /// Returns all state that the step sees, without the values that outlive the run.
     pub(crate) fn seen_state(&self) -> SavedByStep {
         self.run.states().map(|states| states.seen_by(&self.path)).unwrap_or_default()
     }
 
-    /// The same with values that outlive the run, by their keys.
+    /// Returns all state that the step sees, including these keys of values that outlive the run.
     pub(crate) async fn seen_state_with(&self, keys: &[String]) -> Result<SavedByStep> {
         let mut seen = self.seen_state();
         for key in keys {
@@ -97,8 +111,9 @@ impl Context {
         Ok(seen)
     }
 
-    /// Removes a key of the state: who reads it after that gets `None`, although a step before set it. A key without a
-    /// value may be removed. It is seen and recorded as what [`set`](Self::set) sets.
+    /// Removes a key of the state. Later readers get `None`, even if an earlier step set the key.
+    /// Removing a key without a value is allowed. The removal becomes visible and is recorded like
+    /// a value of [`set`](Self::set).
     ///
     /// # Errors
     /// [`Error::State`] in a condition or a tap, which save nothing.
@@ -112,8 +127,9 @@ impl Context {
         Ok(())
     }
 
-    /// Changes the state by data, one change or a list of them: keeps, removes, merges and moves keys, and makes texts of
-    /// them. What it changes is seen and recorded as what [`set`](Self::set) and [`remove`](Self::remove) change.
+    /// Applies one or several changes that are described as data: they keep, remove, merge and move
+    /// keys, and format texts from them. The changes become visible and are recorded like those of
+    /// [`set`](Self::set) and [`remove`](Self::remove).
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -129,22 +145,25 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Dropping the future changes nothing, or some of it: a step that is dropped saves nothing in any case.
+    /// # Cancel safety
+    /// If the future is dropped, none or some of the changes are applied. A dropped step never
+    /// saves its changes.
     ///
     /// # Errors
-    /// [`Error::State`] as [`set`](Self::set) says, and when values are not merged, when a text cannot be made, and of a name
-    /// that is not one of a key. Some keys may have been changed then, so that the step fails with the error, as a rule.
+    /// [`Error::State`] in the cases listed at [`set`](Self::set), if values cannot be merged, if a
+    /// text cannot be formatted, and if a name is not a valid key. Some keys may have been changed
+    /// then; usually the step fails with the error, which discards them.
     pub fn transform(&self, transforms: impl StateTransforms) -> BoxFuture<'_, Result<()>> {
         let transforms = transforms.into_transforms();
         Box::pin(async move { self.transformed(&transforms).await.map(drop) })
     }
 
-    /// The same, and what was set.
+    /// Applies the changes and returns the keys that were set.
     pub(crate) async fn transformed(&self, transforms: &[StateTransform]) -> Result<Vec<(String, Encoded)>> {
         let seen = self.seen_state_with(&StateTransform::lasting_keys(transforms)).await?;
         let changes =
             StateTransform::changes(transforms, seen).map_err(|(key, problem)| Error::State { key, problem })?;
-        // What is removed makes room.
+        // Removals first, since they free room for the new values.
         let (set, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, value)| value.is_some());
         for (key, _) in removed {
             self.remove_key(StateOwner::split(&key).0, key)?;
@@ -153,10 +172,13 @@ impl Context {
         set.map(|(key, value)| self.set_encoded(key.clone(), value.clone()).map(|()| (key, value))).collect()
     }
 
-    /// Ends the repetition that this is within, `repeat!` or a graph's, after this round: no further one begins, whatever
-    /// `until` says. Of several repetitions around each other it is the innermost; a `for` and a `map!` reach the end of their lists. It is part of what the step saves: a
-    /// step that fails, or is retried, has not asked for it, and after a crash it counts as it did before. Outside of a
-    /// repetition it changes nothing.
+    /// Ends the innermost repetition around this step after the current round, regardless of its
+    /// `until` condition. A repetition is `repeat!` or the repetition node of a graph; `for` and
+    /// `map!` always process their whole list.
+    ///
+    /// The request is part of the state that the step saves: a step that fails or is retried has
+    /// not made it, and it is still valid after a crash. Outside of a repetition the call has no
+    /// effect.
     ///
     /// The tool [`exit_loop`](crate::exit_loop) calls it for a model.
     ///
@@ -191,7 +213,7 @@ impl Context {
         Ok(())
     }
 
-    /// The key, where the step has room for a value.
+    /// Returns the key if the step has room for the value.
     pub(super) fn with_room(&self, states: &StepStates, key: String, value: &Encoded) -> Result<String> {
         let size = states.size(&self.path).saturating_add(key.len()).saturating_add(value.as_str().len());
         match size > MOST_SAVED {
@@ -200,7 +222,7 @@ impl Context {
         }
     }
 
-    /// Why nothing is saved here, where that is so.
+    /// Returns the reason why nothing is saved here, if that is the case.
     pub(super) fn saves_nothing(&self) -> Option<&'static str> {
         let in_tap = || self.run.states().is_some_and(|states| states.is_in_tap(&self.path));
         match self.of_value {
@@ -209,7 +231,7 @@ impl Context {
         }
     }
 
-    /// The key, where state may be written.
+    /// Returns the key if the state can be written here.
     pub(super) fn writable(&self, owner: StateOwner, key: String) -> Result<String> {
         match self.saves_nothing() {
             None if owner.outlives_runs() => self.place_of(owner, &key).map(|_| key),
@@ -218,7 +240,7 @@ impl Context {
         }
     }
 
-    /// Where the values of an owner are that outlive the run.
+    /// Returns the store, and the user if any, of a value that outlives the run.
     fn place_of(&self, owner: StateOwner, key: &str) -> Result<(Arc<dyn Store>, Option<&str>)> {
         let problem = |problem: &str| Error::State { key: key.to_owned(), problem: problem.to_owned() };
         let user = match (owner, self.caller()) {
@@ -244,8 +266,8 @@ impl Context {
         }
     }
 
-    /// The value of a key that outlives the run: as the run read it first, which is recorded, so that it is the same when a
-    /// step runs again.
+    /// Reads a key that outlives the run. The first value that the run reads is recorded, so that a
+    /// step that runs again reads the same value.
     async fn read_lasting(&self, owner: StateOwner, key: &str) -> Result<Option<Encoded>> {
         let (store, user) = self.place_of(owner, key)?;
         if let Some(read) = self.run.states().and_then(|states| states.was_read(key)) {
@@ -253,7 +275,8 @@ impl Context {
         }
         let found = store.state(user, Some(key)).await?.pop().map(|(_, value)| value);
         {
-            // Another step may have read it meanwhile.
+            // Another step may have read the value concurrently. The value that was recorded first
+            // is used.
             let mut states = self.run.states_or_new();
             if let Some(read) = states.was_read(key) {
                 return Ok(read);
@@ -261,6 +284,8 @@ impl Context {
             states.note_read(key.into(), found.clone());
             self.run.record(StepPath::root(), EventKind::StateRead { key: key.into(), value: found.clone() });
         }
+        // The value is returned after it was recorded, so that every later attempt reads the same
+        // value.
         self.run.log.commit().await?;
         Ok(found)
     }

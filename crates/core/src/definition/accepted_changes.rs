@@ -1,30 +1,31 @@
-//! `Changes`: what of a changed definition a runtime accepts. It compares nothing.
+//! `Changes`: the changes of a definition that a runtime accepts.
 
 use super::Difference;
 
-/// What a runtime does with a run whose workflow or agent is another version than the one it began with:
+/// Rule for resuming a run whose workflow or agent has changed since it started:
 /// [`RuntimeBuilder::changes`](crate::runtime::RuntimeBuilder::changes).
 ///
-/// A journal that means the same to both versions is compatible: an agent's instructions, model, settings and limits may
-/// change, a tool's description and policy, and there may be new tools. The schema of a tool's parameters, an agent's answer and a
-/// node of a workflow may not. [`Difference`] names what differs; the bodies of functions are not compared.
+/// A change is compatible if the journal has the same meaning for both versions. These changes are
+/// compatible: an agent's instructions, model, settings and limits, a tool's description and
+/// policy, and new tools. These are not: the schema of a tool's parameters, of an agent's answer,
+/// and a node of a workflow. [`Difference`] describes a change. The bodies of functions are not
+/// compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Changes {
-    /// It is not resumed when anything differs.
+    /// Do not resume a run if anything differs.
     Refuse,
-    /// It is resumed when all that differs is compatible. The log of the program says what that is, and the run goes by
-    /// the new version from then on.
+    /// Resume a run if all differences are compatible. The differences are logged, and the run
+    /// continues with the new version.
     #[default]
     AcceptCompatible,
-    /// It is resumed. What was done by nodes that are the same, and depend only on such, is kept; all else runs again,
-    /// unless it may have changed something outside of the run.
+    /// Resume a run in any case. Nodes that are unchanged and depend only on unchanged nodes keep
+    /// their results. All other nodes run again, unless they may have had side effects.
     AcceptAll,
 }
 
 impl Changes {
-    /// What of these differences is not accepted. When all of it is, the log of the program says what that is.
+    /// Returns the differences that are not accepted. If all are accepted, they are logged.
     pub(crate) fn refused(self, name: &str, differences: Vec<Difference>) -> Vec<Difference> {
         let is_refused = |one: &Difference| match self {
             Self::Refuse => true,

@@ -1,5 +1,12 @@
-//! `Definition`: what identifies a version of a workflow or an agent, part by part, so that two versions can be compared
-//! and the difference has a name. It knows no plan and no run: whoever describes one adds its parts.
+//! The identity of a version of a workflow or an agent.
+//!
+//! A [`Definition`] consists of hashes of the parts of a workflow or an agent: its nodes, agents,
+//! tools and the workflow itself, each with several aspects such as parameters or policy.
+//! `Definition::differences` compares two versions and returns a [`Difference`] for each changed
+//! part. [`Changes`] is the rule by which a runtime accepts differences when it resumes a run.
+//!
+//! The module does not depend on agents, workflows or runs. Their modules add the parts to a
+//! definition. The hash of all parts is recorded in the journal when a run starts.
 
 mod accepted_changes;
 pub(crate) mod sha256;
@@ -15,24 +22,25 @@ pub use self::accepted_changes::Changes;
 pub(crate) use self::sha256::sha256;
 use crate::tool_definition::ToolDefinition;
 
-/// A version of a workflow or an agent as the hashes of its parts: SHA-256 of each part's canonical JSON.
+/// A version of a workflow or an agent, as the hashes of its parts: SHA-256 of the canonical JSON
+/// of each part.
 ///
-/// Two are the same when their [`id`](Self::id)s are.
+/// Two versions are equal if their [`id`](Self::id)s are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Definition {
-    /// The hashes by what they are of, such as `tool refund` or `node price`, and by the aspect of it, such as
-    /// `parameters`. A toolset whose tools were not known has no aspects.
+    /// Hashes by part, such as `tool refund` or `node price`, and by aspect, such as `parameters`.
+    /// A toolset whose tools were unknown has no aspects.
     pub parts: BTreeMap<String, BTreeMap<String, Arc<str>>>,
 }
 
-/// What a part of a definition is of.
+/// The kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartOf {
     Agent,
     Node,
     Tool,
-    /// A toolset whose tools were not known. It has no aspects.
+    /// A toolset whose tools were unknown. It has no aspects.
     Toolset,
     Workflow,
 }
@@ -93,7 +101,7 @@ impl Aspect {
         }
     }
 
-    /// In a sentence, of something that was named.
+    /// Returns a phrase for a message that has named the part.
     fn phrase(self, kind: &str) -> &'static str {
         match self {
             Self::Policy if kind == PartOf::Tool.word() => "its policy",
@@ -110,46 +118,47 @@ impl Aspect {
         }
     }
 
-    /// Whether a journal of one version means the same to the other one.
+    /// `true` if a journal of one version has the same meaning for the other one.
     fn is_compatible(self, kind: &str) -> bool {
         match self {
             Self::Description | Self::Instructions | Self::Limits | Self::Model => true,
             Self::Settings | Self::Targets => true,
-            // That of a node says what it waits for.
+            // The policy of a node also contains the nodes that it waits for.
             Self::Policy => kind == PartOf::Tool.word(),
             Self::Output | Self::Parameters | Self::Plan => false,
         }
     }
 }
 
-/// One difference between two versions of a workflow or an agent. Shown, it is a phrase such as ``the tool `refund`: the
-/// schema of its parameters``.
+/// A difference between two versions of a workflow or an agent. It is displayed as a phrase such as
+/// ``the tool `refund`: the schema of its parameters``.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What differs: `agent`, `node`, `tool` or `workflow`.
+    /// Kind of the part: `agent`, `node`, `tool` or `workflow`.
     pub kind: String,
-    /// Its name.
+    /// Name of the part.
     pub name: String,
-    /// What of it differs, such as `parameters`; empty when all of it is new or gone.
+    /// Aspect that differs, such as `parameters`. Empty if the whole part was added or removed.
     pub aspect: String,
-    /// Whether it is only in the one version.
+    /// Presence of the part in the two versions.
     pub presence: Presence,
-    /// Whether a run of the one version can be continued by the other one: its journal means the same to both. So it is
-    /// with an agent's instructions, model and limits, with a tool's description and policy, and with what is new.
+    /// `true` if a run of the older version can continue with the newer one, because the journal
+    /// has the same meaning for both. This holds for an agent's instructions, model and limits, for
+    /// a tool's description and policy, and for new parts.
     pub compatible: bool,
 }
 
-/// In which of two versions a part is.
+/// Presence of a part in two versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Presence {
-    /// In both, and it differs.
+    /// In both versions, with a difference.
     Changed,
-    /// In the newer one only.
+    /// Only in the newer version.
     New,
-    /// In the older one only.
+    /// Only in the older version.
     Gone,
 }
 
@@ -160,8 +169,9 @@ impl Definition {
         aspects.insert(aspect.word().to_owned(), hash_of(what));
     }
 
-    /// Adds a tool. Titles and descriptions in its schema are part of its description.
+    /// Adds a tool. Titles and descriptions in its schema count as part of its description.
     pub(crate) fn add_tool(&mut self, tool: &ToolDefinition) {
+        // Cached in the tool, since many agents share a tool.
         let aspects = tool.aspects.get_or_init(|| {
             let mut parameters = tool.parameters.clone();
             without_notes(&mut parameters);
@@ -178,31 +188,31 @@ impl Definition {
         part.extend(aspects.iter().map(|(aspect, hash)| (aspect.clone(), Arc::clone(hash))));
     }
 
-    /// Records that the tools of a toolset were not known.
+    /// Records that the tools of a toolset were unknown.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "only graphs name toolsets"))]
     pub(crate) fn add_unknown_toolset(&mut self, name: &str) {
         self.parts.entry(format!("{} {name}", PartOf::Toolset.word())).or_default();
     }
 
-    /// Returns the names of the toolsets whose tools were not known.
+    /// Returns the names of the toolsets whose tools were unknown.
     pub(crate) fn unknown_toolsets(&self) -> impl Iterator<Item = &str> {
         let parts = self.parts.keys().filter_map(|part| part.split_once(' '));
         parts.filter(|(kind, _)| *kind == PartOf::Toolset.word()).map(|(_, name)| name)
     }
 
-    /// What identifies the whole: 64 hexadecimal digits.
+    /// Returns the hash over all parts: 64 hexadecimal digits.
     pub fn id(&self) -> Arc<str> {
         hash_of(&self.parts)
     }
 
-    /// What a newer version has otherwise than this one, by kind and name. Aspects that this release does not know are
-    /// passed over.
+    /// Returns the differences of a newer version, ordered by kind and name. Aspects that this
+    /// release does not know are ignored.
     pub fn differences(&self, newer: &Self) -> Vec<Difference> {
         let mut all = Vec::new();
         let names: std::collections::BTreeSet<&String> = self.parts.keys().chain(newer.parts.keys()).collect();
         for part in names {
             let Some((kind, name)) = part.split_once(' ') else { continue };
-            // Which tools were known is no difference by itself: the nodes that call them differ.
+            // An unknown toolset is not a difference: the nodes that call its tools differ.
             if kind == PartOf::Toolset.word() {
                 continue;
             }
@@ -217,14 +227,14 @@ impl Definition {
                 (Some(old), Some(new)) => {
                     let differs = |aspect: &&Aspect| match (old.get(aspect.word()), new.get(aspect.word())) {
                         (Some(old), Some(new)) => old != new,
-                        // A release that did not record it says nothing about it.
+                        // An aspect that one of the releases did not record cannot be compared.
                         _ => false,
                     };
                     let changed = Aspect::ALL.iter().filter(differs);
                     all.extend(changed.map(|of| difference(of.word(), Presence::Changed, of.is_compatible(kind))));
                 }
                 (Some(_), None) => all.push(difference("", Presence::Gone, false)),
-                // What is new in a plan changes the plan, which says so itself.
+                // A new node also changes the plan of the workflow, which is a separate aspect.
                 (None, _) => all.push(difference("", Presence::New, true)),
             }
         }
@@ -232,17 +242,18 @@ impl Definition {
     }
 }
 
-/// The SHA-256 of a value's canonical JSON.
+/// Returns the SHA-256 of a value's canonical JSON.
 pub(crate) fn hash_of(value: &impl Serialize) -> Arc<str> {
     let mut text = String::new();
     canonical(&serde_json::to_value(value).unwrap_or_default(), &mut text);
     sha256(text.as_bytes()).into()
 }
 
-/// A definition that its owner has computed once.
+/// A definition with its id, computed once.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) definition: Definition,
+pub struct Known {
+    /// The definition.
+    pub definition: Definition,
     pub(crate) id: Arc<str>,
 }
 
@@ -267,11 +278,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Takes titles and descriptions out of a schema, where they are keywords: a property may be called so.
+/// Removes titles and descriptions from a schema. Only keywords are removed, not properties with
+/// these names.
 pub(crate) fn without_notes(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
     keywords.remove("title");
     keywords.remove("description");
+    // Only the values of these keywords are schemas. Others, such as `const` and `examples`, are
+    // data.
     for (keyword, value) in keywords.iter_mut() {
         match (keyword.as_str(), value) {
             (
@@ -301,7 +315,7 @@ pub(crate) fn without_notes(schema: &mut Value) {
     }
 }
 
-/// The titles and descriptions in a schema.
+/// Collects the titles and descriptions in a schema.
 fn notes_of<'s>(schema: &'s Value, notes: &mut Vec<&'s str>) {
     match schema {
         Value::Object(object) => {
@@ -317,7 +331,7 @@ fn notes_of<'s>(schema: &'s Value, notes: &mut Vec<&'s str>) {
     }
 }
 
-/// Writes JSON in the one form that equal values have: keys in the order of their bytes, no spaces.
+/// Writes canonical JSON: keys ordered by their bytes, without spaces.
 fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,5 @@
-//! The form `agents`: agents, and how they work together. It makes no agent: `document_agent.rs` does.
+//! The form `agents`: agents, and the order in which they run. This module generates the graph;
+//! `document_agent.rs` creates the agents.
 
 use agentflow_schema::text_tree::Tree;
 use serde_json::{Value, json};
@@ -8,10 +9,10 @@ use super::object_fields::{Fields, Problems};
 use super::orchestration::{Member, Orchestration};
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
-/// The input of such a workflow.
+/// Name of the workflow's input.
 pub(super) const MESSAGE: &str = "message";
 
-/// The input of a round that is what the round before it gave.
+/// Name of a round's input: the output of the previous round.
 pub(super) const LAST: &str = "last";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
@@ -33,6 +34,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     }
     let order = Orchestration::read(orchestration?, &members, problems)?;
     let is_whole = members.len() == items.len();
+    // With a part missing, the graph is only a draft, which is still checked for further problems.
     let (name, members) = (name?, order.members(&members));
     let mut graph = empty(name, description);
     let mut inner = Vec::new();
@@ -47,6 +49,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             graph.nodes.push(GraphNode::new("answers", GraphBody::Value(all)));
             graph.output = "answers".to_owned();
         }
+        // The first round has no previous output, so the repetition starts with `null`.
         Orchestration::Loop { most, .. } => {
             let round = format!("{name}.round");
             let mut of_round = empty(&round, "");
@@ -79,7 +82,7 @@ fn empty(name: &str, description: &str) -> Graph {
     graph
 }
 
-/// One after another, each with what those before it answered.
+/// Adds the agents as a sequence. Each agent receives the answers of the agents before it.
 fn chain(graph: &mut Graph, members: &[&Member<'_>], problems: &mut Problems) {
     let in_round = graph.node(LAST).is_some();
     for (at, member) in members.iter().enumerate() {
@@ -91,7 +94,7 @@ fn chain(graph: &mut Graph, members: &[&Member<'_>], problems: &mut Problems) {
     }
 }
 
-/// What others are shown of the workflow; its types are checked.
+/// Checks the types in the agent card, which is published to A2A clients.
 fn check_card(tree: &Tree, problems: &mut Problems) {
     let Some(mut fields) = Fields::of(tree, "`a2a`", problems) else { return };
     fields.text("version", problems);

@@ -1,58 +1,59 @@
-//! What a node of the form `edges` is bound to: the servers and the agent of its `dependencies`, or candidates of which a model
-//! picks one in the run. It looks nothing up.
+//! The dependencies of a node of the form `edges`: the servers and agents that it is bound to, or a
+//! pool of candidates from which a model picks one during the run. Names are not resolved here.
 
 use agentflow_schema::text_tree::Tree;
 
 use super::object_fields::{Fields, Problems};
 use crate::workflow::ResolvedDependency;
 
-/// The most candidates of a pool.
+/// Maximum number of candidates in a pool.
 const MOST_CANDIDATES: usize = 5;
 
-/// What a node is bound to.
+/// The bindings of a node.
 #[derive(Default)]
 pub(super) struct Bound<'t> {
     pub(super) servers: Vec<BoundServer<'t>>,
-    /// Agents by the names that the program gave them, or by their addresses.
+    /// Agents by the names that the program registered, or by their addresses.
     pub(super) agents: Vec<&'t str>,
     /// All bindings, in the order of the dependencies.
     pub(super) resolved: Vec<ResolvedDependency>,
-    /// The candidates of a pool, where there are several.
+    /// The candidates of a pool, if there are several.
     pub(super) pool: Option<Pool<'t>>,
-    /// Whether it has a pool without a candidate, which it does not need.
+    /// `true` if an optional pool has no candidate.
     pub(super) is_free: bool,
-    /// Whether something in it has a mistake, so that what is missing is not one more.
+    /// `true` if a dependency has a mistake, so that a missing binding is not reported as another
+    /// one.
     pub(super) is_broken: bool,
 }
 
-/// A server of MCP, and the tool of it, where one is named.
+/// An MCP server, and one of its tools if the document names it.
 pub(super) struct BoundServer<'t> {
     pub(super) id: &'t str,
     pub(super) tool: Option<&'t str>,
-    /// Of a resource its address, where the document says one.
+    /// Address of a resource, if the document contains it.
     pub(super) resource: Option<&'t str>,
-    /// Of a prompt its name.
+    /// Name of a prompt.
     pub(super) prompt: Option<&'t str>,
 }
 
-/// The end of the sentence about an `endpoint` that is not an address.
+/// End of the message about an invalid `endpoint`.
 pub(super) const NO_ADDRESS: &str =
     "is not an address that begins with `http://` or `https://`, such as `https://agents.example`";
 
-/// The tools by which resources of a server are read and prompts are got, where the program offers them as tools.
+/// Tools that read the resources and get the prompts of a server.
 pub(super) const READ_RESOURCE: &str = "read_resource";
 pub(super) const GET_PROMPT: &str = "get_prompt";
 
-/// Candidates, of which a model picks one when the node begins: servers, or agents.
+/// Candidates of the same kind, servers or agents. A model picks one when the node starts.
 pub(super) struct Pool<'t> {
     pub(super) candidates: Vec<Candidate<'t>>,
-    /// The candidates as they are written.
+    /// The candidates' positions in the document.
     pub(super) places: Vec<&'t Tree>,
 }
 
 /// A `fixed_ref`, or a candidate of a pool.
 pub(super) struct Candidate<'t> {
-    /// The place among the `pool_refs` of the document, from 0.
+    /// Index in the `pool_refs` of the document, from 0.
     pub(super) place: usize,
     pub(super) server: Option<&'t str>,
     pub(super) tool: Option<&'t str>,
@@ -63,7 +64,8 @@ pub(super) struct Candidate<'t> {
 }
 
 impl<'t> Bound<'t> {
-    /// Reads the list of dependencies; `allowed` are the servers that may be bound, where that is limited.
+    /// Reads the list of dependencies. `allowed` contains lists of the servers that may be bound;
+    /// an empty list allows all servers.
     pub(super) fn read(items: &'t [Tree], allowed: &[Vec<&str>], problems: &mut Problems) -> Self {
         let mut bound = Self::default();
         for item in items {
@@ -116,6 +118,8 @@ impl<'t> Bound<'t> {
                     && let Some(kind) = kind
                     && !id.is_empty()
                 {
+                    // Candidates that may not be bound are removed silently, unless none is left
+                    // for a required dependency.
                     let may_be_bound =
                         |(_, of): &(&Tree, Candidate<'t>)| of.server.is_none_or(|id| is_allowed(id, allowed));
                     let candidates: Vec<_> = candidates.into_iter().filter(may_be_bound).collect();
@@ -147,7 +151,7 @@ impl<'t> Bound<'t> {
         }
     }
 
-    /// Binds the candidates that may be bound: none, the only one, or a choice.
+    /// Binds the remaining candidates: none, a single one, or a pool.
     fn pooled(
         &mut self,
         tree: &'t Tree,
@@ -195,7 +199,7 @@ fn is_allowed(server: &str, allowed: &[Vec<&str>]) -> bool {
 }
 
 impl<'t> Candidate<'t> {
-    /// What something of this kind is bound to, which `what` says in a sentence.
+    /// Reads a reference for a dependency of this kind. `what` names it in messages.
     fn read(tree: &'t Tree, kind: &str, what: &str, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::of(tree, "a reference", problems)?.or_camel();
         let mut text = |name| fields.text(name, problems).and_then(Tree::text);
@@ -223,7 +227,7 @@ impl<'t> Candidate<'t> {
                 "a prompt needs `prompt_name`, the name that the server gives the prompt"
             }
             _ => {
-                // A resource and a prompt are read by a tool of the server.
+                // The resources and prompts of a server are read with one of its tools.
                 let tool = match kind {
                     "mcp_resource" => Some(READ_RESOURCE),
                     "mcp_prompt" => Some(GET_PROMPT),
@@ -236,12 +240,12 @@ impl<'t> Candidate<'t> {
         None
     }
 
-    /// The agent by the name that the program gave it, or else by its address.
+    /// Returns the agent by its registered name, otherwise by its address.
     pub(super) fn called_agent(&self) -> Option<&'t str> {
         self.agent.or(self.endpoint.filter(|_| self.server.is_none()))
     }
 
-    /// The binding of a dependency to it, with its place in a pool.
+    /// Returns the binding of a dependency to this candidate, with its index in a pool.
     pub(super) fn binding(&self, dependency: &str, pool_index: Option<usize>) -> ResolvedDependency {
         let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
         let mut binding = ResolvedDependency::new(dependency);
@@ -256,7 +260,8 @@ impl<'t> Candidate<'t> {
     }
 }
 
-/// Returns true for an address of HTTP. The client reads it when the document is checked.
+/// Returns true for an HTTP address. The A2A client parses the address when the document is
+/// checked.
 pub(super) fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !text.contains(char::is_whitespace)

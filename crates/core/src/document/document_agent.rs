@@ -1,4 +1,5 @@
-//! An agent of a document, as data, and the agent that is made of it once tools are found by their names.
+//! [`DocumentAgent`]: an agent of a document, as data, and its conversion to an [`Agent`] after its
+//! tools were found.
 
 use std::sync::Arc;
 
@@ -6,22 +7,23 @@ use super::FindTools;
 use crate::agent::{Agent, AgentSettings};
 use crate::model::{ModelSettings, ModelSource};
 
-/// An agent as a document describes it.
+/// The description of an agent in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DocumentAgent {
     pub(crate) name: Arc<str>,
-    /// Without it, it has the model that the runtime has in place of others.
+    /// Model of the agent. Default: the runtime's model.
     pub(crate) model: Option<Arc<str>>,
-    /// Its constant text.
+    /// Constant part of the instructions.
     pub(crate) instructions: String,
-    /// Purpose of the agent, for those who call it.
+    /// Purpose of the agent, for its callers.
     pub(crate) description: Option<Arc<str>>,
     pub(crate) tools: Vec<Arc<str>>,
     pub(crate) settings: ModelSettings,
 }
 
 impl DocumentAgent {
-    /// The agent, with another model if there is one for it. What is not found is noted, and left out of the agent.
+    /// Creates the agent. `model` replaces the document's model. Missing tools are added to
+    /// `problems` and omitted.
     pub(super) fn made(&self, model: Option<ModelSource>, find: FindTools<'_>, problems: &mut Vec<String>) -> Agent {
         let model = model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
             problems.push(format!(
@@ -29,6 +31,8 @@ impl DocumentAgent {
                  with `Runtime::builder().model(..)`",
                 self.name
             ));
+            // The agent is still created, so that the problems of its tools are reported too. It is
+            // never run.
             ModelSource::from("none/none")
         });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));

@@ -1,4 +1,5 @@
-//! What is wrong with a document: every problem with its place, shown with the line it stands on.
+//! [`DocumentError`]: the problems of a document with their positions, displayed with the affected
+//! lines.
 
 use std::error::Error;
 use std::fmt;
@@ -12,24 +13,25 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use super::written_names::{self, Described, WrittenName};
 use super::{Document, DocumentForm};
 
-/// The most problems that are shown.
+/// Maximum number of displayed problems.
 const MOST_SHOWN: usize = 100;
 
-/// One problem of a document.
+/// A problem of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// What is wrong, and what to do about it: one sentence.
+    /// Problem and solution, as one sentence.
     pub message: String,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// Where it stands, in bytes of the text.
+    /// Byte range in the text.
     pub span: Range<usize>,
 }
 
-/// All that is wrong with a document. Its text has each problem with the place and the line of the document:
+/// The problems of a document. The text shows each problem with its position and the line of the
+/// document:
 ///
 /// ```text
 /// error: this program has no tool `web_serach`; did you mean `web_search`?
@@ -43,22 +45,22 @@ pub struct DocumentError {
     name: Arc<str>,
     text: Arc<str>,
     problems: Vec<Problem>,
-    /// For who knows more of what the document calls.
+    /// Data for further checks of the document.
     checkable: Arc<Checkable>,
 }
 
-/// What can be checked of a document although it has mistakes.
+/// Parts of a document with mistakes that can still be checked.
 #[derive(Default)]
 pub(crate) struct Checkable {
     pub(crate) names: Vec<WrittenName>,
-    /// What others could call, had it no mistakes.
+    /// Workflows and agents that other documents could call if this document had no mistakes.
     pub(crate) describes: Vec<Described>,
-    /// What was read, unless a node or an agent is missing in it.
+    /// The draft of the document, unless a node or an agent is missing in it.
     pub(crate) draft: Option<Document>,
 }
 
 impl Checkable {
-    /// Of a document of a form, and what was read of it.
+    /// Collects the names in a document, with its draft.
     pub(super) fn of(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
         Self { names: written_names::of(form, tree), describes: written_names::described_by(tree), draft }
     }
@@ -79,7 +81,7 @@ impl DocumentError {
         &self.checkable
     }
 
-    /// With more problems, each once.
+    /// Adds problems, without duplicates.
     pub(crate) fn with(self, more: Vec<Misread>) -> Self {
         let more = problems(&self.text, more);
         self.with_problems(more)
@@ -92,8 +94,8 @@ impl DocumentError {
         self
     }
 
-    /// With the problems of what was read in spite of mistakes, but for those of the parts that have these mistakes: they may
-    /// be of nothing else.
+    /// Adds the problems of the draft, except those in parts with other mistakes, since these
+    /// mistakes may be their cause.
     pub(crate) fn with_those_of(self, draft: &Self, part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>) -> Self {
         let mistakes: Vec<&Problem> = self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
         let has_mistake = |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
@@ -102,24 +104,25 @@ impl DocumentError {
         self.with_problems(more)
     }
 
-    /// Returns the place of a word in a value, or of the whole value.
+    /// Returns the byte range of a word in a value, or of the whole value if the value does not
+    /// contain it.
     pub(crate) fn word_at(&self, value: &Range<usize>, word: &str) -> Range<usize> {
         let found = self.text.get(value.clone()).and_then(|text| word_in(text, word));
         found.map_or_else(|| value.clone(), |at| value.start + at..value.start + at + word.len())
     }
 
-    /// The name that the document was read under, such as a file's.
+    /// Name of the document, such as the name of its file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The problems, as they stand in the document.
+    /// The problems, in the order of their positions.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
-/// Problems with their lines and columns, which are counted once for all of them.
+/// Computes lines and columns. The problems are sorted, so that the text is scanned only once.
 fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
     let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     misread.sort_by_key(|misread| misread.at.start);
@@ -135,7 +138,7 @@ fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
             Some(end) => end,
             None => *line_end.insert(text[start..].find('\n').map_or(text.len(), |line| start + line)),
         };
-        // A block of many lines is shown by its first one.
+        // Only the first line of a multi-line range is shown.
         let end = boundary(at.end).max(start).min(line_end);
         Problem { message, line, column, span: start..end }
     };
@@ -149,7 +152,7 @@ impl fmt::Display for DocumentError {
         for (at, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
             let message = OneLine(&problem.message).to_string();
             let title = Level::ERROR.primary_title(&*message);
-            // A file that cannot be read has no line to show.
+            // A file that cannot be read has no lines.
             let report = match self.text.is_empty() {
                 true => [title.element(Origin::path(&*name))],
                 false => {

@@ -1,5 +1,5 @@
-//! Workflows written as documents of a form. What a form cannot say is refused, with the node and the reason; what is
-//! written is read again and is the same workflow. It executes nothing.
+//! Export of workflows to documents. A workflow that a form cannot express is refused with the node
+//! and the reason. The exported document is read again, and must give the same workflow.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::agents_document::MESSAGE;
 use super::{Document, DocumentForm, export_edges, export_tools, export_tree};
 use crate::workflow::{Graph, GraphNode, NodeKind, ReferenceKind};
 
-/// Why a workflow cannot be written in a form: one sentence that names the node, where there is one.
+/// A workflow that cannot be exported to a form. The text names the node, if a node is the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the workflow `{workflow}` cannot be written in the form `{form}`: {problem}")]
 pub struct ExportError {
@@ -19,11 +19,12 @@ pub struct ExportError {
 }
 
 impl Document {
-    /// The workflow as a document of a form: as it is written, where that is its own form, with what aliases repeat; else
-    /// written anew, so that it is read as the same workflow with the same definition hash. [`to_yaml`] writes it as YAML.
+    /// Exports the workflow to a form. If it is the form of this document, the document is returned
+    /// as written, with its aliases expanded. Otherwise the document is generated, and reading it
+    /// gives the same workflow with the same definition hash. [`to_yaml`] formats it as YAML.
     ///
     /// # Errors
-    /// When the form cannot say what the workflow is.
+    /// If the form cannot express the workflow.
     pub fn export(&self, form: DocumentForm) -> Result<Value, ExportError> {
         if form == self.form {
             return Ok(self.source.tree.to_json());
@@ -46,22 +47,24 @@ impl Document {
 }
 
 impl DocumentForm {
-    /// A workflow as a document of the form; read again, it has the same definition hash.
+    /// Exports a workflow to a document of this form. Reading it gives the same definition hash.
     ///
     /// # Errors
-    /// When the form cannot say what the workflow is: nodes that are code, and what the form has no words for.
+    /// If the form cannot express the workflow: its nodes are code, or use features that the form
+    /// does not have.
     pub fn export(self, graph: &Graph) -> Result<Value, ExportError> {
         self.export_with(graph, &[])
     }
 
-    /// The same of a workflow with those that belong to it, as [`Pipeline::graphs`](crate::pipeline::Pipeline::graphs) gives them: those
-    /// that a [`Tree`](Self::Tree) holds as parts. A document of another form describes one workflow.
+    /// Exports a workflow with its inner workflows, as returned by
+    /// [`Pipeline::graphs`](crate::pipeline::Pipeline::graphs). A [`Tree`](Self::Tree) contains
+    /// them as parts; documents of the other forms describe a single workflow.
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn export_with(self, graph: &Graph, inner: &[Graph]) -> Result<Value, ExportError> {
         self.written(graph, inner).map_err(|mut problem| {
-            // A form is named that was tried.
+            // Suggest a form only if the export to it succeeds.
             let others = [Self::Graph, Self::Tree].into_iter().filter(|other| *other != self);
             if let Some(other) = others.into_iter().find(|other| other.written(graph, inner).is_ok()) {
                 problem.push_str(&format!("; the form `{other}` can say it"));
@@ -95,7 +98,7 @@ impl DocumentForm {
         if let (false, Value::Object(fields)) = (graph.limits.is_default(), &mut written) {
             fields.insert("limits".to_owned(), json!(graph.limits));
         }
-        // What the form would say otherwise than it was meant is not written.
+        // The document is read again, to detect details that the form would express differently.
         let again = Document::read("written", written.to_string()).map_err(|error| {
             let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
             format!("it would not be read again: {problem}")
@@ -112,7 +115,8 @@ impl DocumentForm {
     }
 }
 
-/// Why no document of agents says a workflow: it describes its agents, and the nodes of a workflow name them.
+/// Describes why a workflow cannot be exported to the form `agents`: the form contains its agents,
+/// and a workflow only names them.
 fn no_agents(graph: &Graph) -> String {
     let called = graph.nodes.iter().flat_map(|node| {
         let callees = node.does.iter().flat_map(|does| does.callees());
@@ -139,7 +143,7 @@ fn no_agents(graph: &Graph) -> String {
     }
 }
 
-/// The first node that a form would say otherwise.
+/// Describes the first node that differs after the export.
 fn first_difference(graph: &Graph, again: &Graph) -> String {
     let differs = |node: &&GraphNode| again.node(&node.name).is_none_or(|other| other != *node);
     match graph.nodes.iter().find(differs) {
@@ -157,7 +161,7 @@ impl ExportError {
     }
 }
 
-/// A value as YAML, which is read as the same value: texts are in quotes.
+/// Formats a value as YAML. Texts are quoted, so that reading it gives the same value.
 pub fn to_yaml(value: &Value) -> String {
     Yaml { value, indent: 0 }.to_string().trim_start().to_owned() + "\n"
 }
@@ -181,18 +185,18 @@ impl fmt::Display for Yaml<'_> {
             Value::Array(items) if !items.is_empty() => {
                 for item in items {
                     let item = within(item).to_string();
-                    // The first field of an object stands behind the dash.
+                    // The first field of an object is on the line of the dash.
                     write!(f, "\n{space}- {}", item.trim_start())?;
                 }
                 Ok(())
             }
-            // JSON is YAML.
+            // JSON is valid YAML.
             other => write!(f, " {other}"),
         }
     }
 }
 
-/// The name of a field: as it is where nothing else can be meant.
+/// The name of a field, quoted unless it is unambiguous.
 struct Name<'n>(&'n str);
 
 impl fmt::Display for Name<'_> {

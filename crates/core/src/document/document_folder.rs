@@ -1,4 +1,4 @@
-//! All documents of a folder. It watches no folder.
+//! Reads all documents of a folder.
 
 use std::error::Error;
 use std::fmt;
@@ -9,29 +9,29 @@ use std::sync::Arc;
 use super::{Document, DocumentError, text_of};
 use crate::text_file;
 
-/// Why a folder of documents was not read: all that is wrong with all of its documents.
+/// Error of reading a folder of documents, with the problems of all documents.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FolderError {
     /// The folder cannot be listed.
     #[non_exhaustive]
     Io {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// Why.
+        /// Cause.
         source: Arc<io::Error>,
     },
-    /// Some of its documents have problems.
+    /// Some documents have problems.
     Documents(Vec<DocumentError>),
 }
 
 impl Document {
-    /// Reads all documents of a folder, in the order of their names: files that end in `.yaml`, `.yml` or `.json`. Folders in
-    /// it are not looked into, nor are files whose names begin with a dot.
+    /// Reads all documents of a folder, sorted by file name: files that end in `.yaml`, `.yml` or
+    /// `.json`. Subfolders and files whose names start with a dot are ignored.
     ///
     /// # Errors
-    /// [`FolderError::Documents`] with every document that has problems, also two that describe workflows of one name, and a
-    /// link that leads out of the folder.
+    /// [`FolderError::Documents`] with every document that has problems. Two workflows with the
+    /// same name, and a link to a target outside of the folder, are problems too.
     pub fn read_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, FolderError> {
         let mut errors = Vec::new();
         let read = Self::open_all(folder.as_ref())?;
@@ -39,8 +39,8 @@ impl Document {
         if errors.is_empty() { Ok(documents) } else { Err(FolderError::Documents(errors)) }
     }
 
-    /// The same, each with what is wrong with it.
-    pub(crate) fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
+    /// Reads all documents of a folder, each with its own result.
+    pub fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
         let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
         for path in Self::paths_in(folder)? {
             let read = Self::open_in(folder, &path).and_then(|document| {
@@ -55,20 +55,20 @@ impl Document {
         Ok(all)
     }
 
-    /// Reads one of the files of [`paths_in`](Self::paths_in).
+    /// Reads a file that [`paths_in`](Self::paths_in) returned.
     pub(crate) fn open_in(folder: &Path, path: &Path) -> Result<Self, DocumentError> {
         Self::of_file(path, text_file::within(folder, path).and_then(|file| text_of(&file)))
     }
 
-    /// The error of a document whose workflow has the name of another one's.
+    /// Creates the error for two documents whose workflows have the same name.
     pub(crate) fn same_name(&self, other: &Self) -> DocumentError {
         let (name, file) = (self.name(), &other.source.name);
         self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
     }
 
-    /// Returns the paths of the documents in a folder, in the order of their names, and of other files with such names, which
-    /// cannot be read.
-    pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    /// Returns the paths of the documents in a folder, sorted by name. Special files with such
+    /// names are included; reading them fails.
+    pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {

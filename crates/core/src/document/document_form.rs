@@ -1,4 +1,4 @@
-//! Which form a document is written in, by the fields at its top.
+//! [`DocumentForm`]: the forms of documents, which are recognized by their top-level fields.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,27 @@ use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
 
 use super::tree_document::TOPOLOGY;
 
-/// A form of a document. It is recognised by its fields.
+/// A form of a document. It is recognized by the fields of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DocumentForm {
-    /// Agents and how they work together: `agents` and `orchestration`.
+    /// Agents and their order: `agents` and `orchestration`.
     Agents,
-    /// Calls of tools: `id`, and `nodes` each with a `tool`.
+    /// Calls of tools: `id`, and `nodes` with a `tool` each.
     Tools,
-    /// Calls of servers of MCP and of agents of other programs, with edges between them: `workflow_id`, `nodes` and `edges`.
+    /// Calls of MCP servers and of agents of other programs, with edges between them:
+    /// `workflow_id`, `nodes` and `edges`.
     Edges,
-    /// The same one after another: `workflow_id` and `steps`.
+    /// Calls of MCP servers and of agents of other programs in sequence: `workflow_id` and `steps`.
     Steps,
-    /// Parts within parts, in the words of the operators: `name` and `topology`.
+    /// Nested parts with the names of the pipeline operators: `name` and `topology`.
     Tree,
-    /// The plan itself, as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it: `nodes` and `output`.
+    /// The graph itself, as returned by [`Graph::to_json`](crate::workflow::Graph::to_json):
+    /// `nodes` and `output`.
     Graph,
 }
 
-/// The fields by which a form is recognised.
+/// The fields by which forms are recognized.
 const FIELDS: [&str; 11] = [
     "agents",
     "edges",
@@ -42,7 +44,7 @@ const FIELDS: [&str; 11] = [
 ];
 
 impl DocumentForm {
-    /// The word, such as `graph`.
+    /// Returns the name of the form, such as `graph`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agents => "agents",
@@ -54,6 +56,7 @@ impl DocumentForm {
         }
     }
 
+    /// Describes the fields by which the form is recognized.
     fn recognised_by(self) -> &'static str {
         match self {
             Self::Agents => "`agents` and `orchestration`",
@@ -93,6 +96,8 @@ impl DocumentForm {
             [form] => Ok(*form),
             [] => {
                 let none = "the document has none of the known forms";
+                // A misspelled field is reported before a missing one, since it is the more
+                // specific message.
                 let misspelt = fields.iter().find_map(|field| {
                     let is_known = FIELDS.contains(&field.name.as_str());
                     let near = if is_known { None } else { nearest(&field.name, FIELDS) }?;
@@ -121,7 +126,7 @@ impl DocumentForm {
 }
 
 impl DocumentForm {
-    /// What a document lacks that has some of the fields of a form.
+    /// Describes the missing fields of a document that has some fields of a form.
     fn incomplete(tree: &Tree) -> Option<Misread> {
         let lacks = [
             (
@@ -153,10 +158,10 @@ impl DocumentForm {
 impl FromStr for DocumentForm {
     type Err = String;
 
-    /// Reads its word.
+    /// Parses the name of a form.
     ///
     /// # Errors
-    /// A sentence with the words that there are.
+    /// A sentence with the names of all forms.
     fn from_str(word: &str) -> Result<Self, String> {
         let words = || Self::ALL.map(Self::as_str);
         Self::ALL.into_iter().find(|form| form.as_str() == word).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The form `edges`: nodes and edges between them, over the state of the run, as they are written. It makes no graph:
-//! `edges_wiring.rs` does.
+//! The form `edges`: nodes and edges that exchange data through the state of the run. This module
+//! reads the document; `edges_wiring.rs` generates the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::object_fields::{Fields, Problems};
 use super::{Drafted, Parts};
 use crate::workflow::Graph;
 
-/// How many nodes run at once unless the document says otherwise.
+/// Default number of concurrent nodes.
 const CONCURRENCY: usize = 4;
 
-/// The `condition_key` of an edge that is taken when a node has failed.
+/// `condition_key` of an edge that is taken if its node has failed.
 pub(super) const ERROR: &str = "error";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
@@ -50,6 +50,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     wiring.check_routers(problems);
     wiring.route_failures(problems);
     wiring.check_cycles(problems);
+    // The wiring is only complete without mistakes, so no graph is generated otherwise.
     if !problems.found.is_empty() {
         return None;
     }
@@ -63,6 +64,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let agents: Vec<_> = nodes.iter().flat_map(|node| node.agents.clone()).collect();
     let mut seen = BTreeSet::new();
     for node in &nodes {
+        // Agents that the nodes' models use are named after their nodes, so two nodes can collide.
         for agent in &node.agents {
             if !seen.insert(&agent.name) {
                 let problem = "is the name of another agent of this document; rename the node";
@@ -84,7 +86,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     Some(Drafted { agents, inner, ..Drafted::of(graph, parts) })
 }
 
-/// Whether a person must agree before the run begins, and the servers that nodes may be bound to.
+/// Returns `true` if a person must approve the start of the run, and the servers that nodes may be
+/// bound to.
 fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
     let Some(fields) = Fields::of(tree, "`permissions`", problems) else { return (false, Vec::new()) };
     let mut fields = fields.or_camel();
@@ -95,7 +98,7 @@ fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, V
     (approves, servers)
 }
 
-/// The ids of all nodes, also of those with mistakes, with their kinds.
+/// The ids of all nodes, including nodes with mistakes, with their kinds.
 pub(super) struct Known<'t>(BTreeMap<&'t str, (&'t Tree, Option<&'t str>)>);
 
 impl<'t> Known<'t> {
@@ -138,7 +141,7 @@ impl<'t> Known<'t> {
         self.0.keys().copied()
     }
 
-    /// Two edges of one id.
+    /// Reports edges with the same id.
     fn check(&self, edges: &[Edge<'_>], problems: &mut Problems) {
         let mut ids = BTreeSet::new();
         for (id, at) in edges.iter().filter_map(|edge| edge.id) {
@@ -149,7 +152,7 @@ impl<'t> Known<'t> {
     }
 }
 
-/// An edge, as it is written.
+/// An edge of the document.
 pub(super) struct Edge<'t> {
     pub(super) tree: &'t Tree,
     id: Option<(&'t str, &'t Tree)>,

@@ -1,4 +1,5 @@
-//! A node of the form `edges`: its fields, and what a graph's node does for each of its kinds. It knows no edges.
+//! A node of the form `edges`: reads its fields, and generates the call for each kind of node.
+//! Edges are handled in `edges_wiring.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,23 +18,23 @@ use crate::workflow::{
     Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, ResolvedDependency, RetryPolicy,
 };
 
-/// The input of such a workflow, an object whose fields are the first values of the state.
+/// Name of the workflow's input, an object whose fields are the initial values of the state.
 pub(super) const INPUT: &str = "input";
 
-/// How long an attempt may take unless the node says otherwise, in milliseconds.
+/// Default time limit of an attempt, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
 
-/// What all nodes of a document have in common.
+/// Settings of the document that apply to all nodes.
 pub(super) struct Common<'t> {
-    /// The name of the workflow.
+    /// Name of the workflow.
     pub(super) workflow: &'t str,
-    /// The model that chooses among the tools of a server.
+    /// Model that chooses among the tools of a server.
     pub(super) model: Option<&'t str>,
-    /// The servers that its nodes may be bound to; empty for all.
+    /// Servers that nodes may be bound to; empty for all.
     pub(super) servers: Vec<&'t str>,
 }
 
-/// A node, as it is written.
+/// A node of the document.
 pub(super) struct EdgesNode<'t> {
     pub(super) tree: &'t Tree,
     pub(super) id: &'t str,
@@ -41,7 +42,7 @@ pub(super) struct EdgesNode<'t> {
     pub(super) agents: Vec<DocumentAgent>,
     /// The workflow that a node with a pool calls.
     pub(super) inner: Option<Graph>,
-    /// The candidates of its pool, as they are written.
+    /// The positions of the pool's candidates in the document.
     pub(super) candidates: Vec<&'t Tree>,
     pub(super) join_group: Option<(&'t str, &'t Tree)>,
     pub(super) on_error: Failed<'t>,
@@ -50,10 +51,10 @@ pub(super) struct EdgesNode<'t> {
     saves: BTreeMap<String, String>,
 }
 
-/// What a node does.
+/// Function of a node.
 pub(super) enum Does<'t> {
     Call(Reference),
-    /// An agent of another program is asked, and shown a value.
+    /// Call of an agent of another program, with a task and a value.
     Ask {
         agent: &'t str,
         task: &'t str,
@@ -64,12 +65,13 @@ pub(super) enum Does<'t> {
     Terminal,
 }
 
-/// What follows when a node has failed.
+/// Reaction to a failed node.
 #[derive(Clone, Copy)]
 pub(super) enum Failed<'t> {
     Fails,
     Skips,
-    /// Another node begins; without its name, the one that an edge with `condition_key: error` leads to.
+    /// Continue with another node: the named node, or the target of an edge with `condition_key:
+    /// error`.
     Routes(Option<(&'t str, &'t Tree)>, &'t Tree),
 }
 
@@ -119,7 +121,7 @@ impl<'t> EdgesNode<'t> {
                     Datum::Object(fields) => name == "retry_policy" || !fields.is_empty(),
                     _ => true,
                 };
-                // An editor writes the defaults everywhere.
+                // Editors write the default values into every node, so defaults are accepted.
                 let is_default = timeout == Some(TIMEOUT_MS) && name == "timeout_ms"
                     || name == "retry_policy" && retry == Some(retry_of_nothing());
                 if let Some(field) = field.filter(is_said).filter(|_| !is_default) {
@@ -145,7 +147,8 @@ impl<'t> EdgesNode<'t> {
                 if pool.candidates.iter().any(|of| of.tool == Some(READ_RESOURCE) && of.resource.is_none()) {
                     check_address(tree, id, &inputs, problems);
                 }
-                // Its calls are retried, and not the choice.
+                // The policy applies to the calls in the pool's workflow. The choice of a candidate
+                // is not retried.
                 let policy = std::mem::take(&mut policy);
                 let task = Task { node: id, text, has_inputs: !inputs.is_empty(), policy };
                 let picked = Picked::new(pool, &bound.resolved, &task, common);
@@ -172,6 +175,7 @@ impl<'t> EdgesNode<'t> {
         if let Failed::Skips = on_error {
             policy = policy.on_error(OnError::Skip);
         }
+        // Without an output mapping, all fields of the output are saved.
         let saves = match (calls, outputs.is_empty()) {
             (true, true) => BTreeMap::from([("*".to_owned(), String::new())]),
             _ => outputs.iter().map(|(key, part, _)| ((*key).to_owned(), pointer(part))).collect(),
@@ -181,7 +185,7 @@ impl<'t> EdgesNode<'t> {
         Some(Self { tree, id, does, agents, inner, candidates, join_group, on_error, dependencies, policy, saves })
     }
 
-    /// The node of the graph, without its edges.
+    /// Returns the node of the graph, without its edges.
     pub(super) fn node(&self, does: GraphBody) -> GraphNode {
         let mut node = GraphNode::new(self.id, does).policy(self.policy.clone());
         node.dependencies.clone_from(&self.dependencies);
@@ -189,17 +193,17 @@ impl<'t> EdgesNode<'t> {
     }
 }
 
-/// The question before a node.
+/// Returns the question for the approval of a node.
 pub(super) fn approval_of(node: &str) -> String {
     format!("may `{}` begin?", node.replace('{', "{{").replace('}', "}}"))
 }
 
-/// The field of an object as a JSON Pointer.
+/// Returns the JSON Pointer of an object's field.
 fn pointer(field: &str) -> String {
     format!("/{}", field.replace('~', "~0").replace('/', "~1"))
 }
 
-/// How often a node is tried that says nothing.
+/// Default retry policy of a node: two retries after a time-out or a rate limit.
 fn retry_of_nothing() -> RetryPolicy {
     RetryPolicy::retries(2).retry_on([FailureClass::Timeout, FailureClass::RateLimit])
 }
@@ -239,7 +243,7 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
     }
 }
 
-/// Whether a person must agree, and the servers that the node may be bound to.
+/// Returns `true` if a person must approve the node, and the servers that the node may be bound to.
 fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
     let Some(fields) = Fields::of(tree, "`permissions`", problems) else { return (false, Vec::new()) };
     let mut fields = fields.or_camel();
@@ -250,7 +254,7 @@ fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&
     (approves, servers)
 }
 
-/// Who may run it: that is the program's to say, where it starts a run.
+/// Reports lists of users and roles. Permissions are set where a run is started, not in documents.
 pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
     for name in ["allowed_roles", "allowed_users"] {
         if let Some((_, at)) = fields.texts(name, problems).first() {
@@ -265,7 +269,8 @@ pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
     }
 }
 
-/// The inputs of a call: values of the state by their keys, those that are there; without a mapping, all of the state.
+/// Returns the arguments of a call: the mapped values of the state, without missing keys. Without a
+/// mapping, the whole state.
 fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
     let of_key = |key: &str| Mapping::State { key: key.to_owned(), at: String::new(), or: None, optional: true };
     match inputs.is_empty() {
@@ -274,8 +279,8 @@ fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
     }
 }
 
-/// The arguments of a call. A tool that reads a resource or gets a prompt is given the address or the name, another tool the
-/// inputs of the node or all of the state.
+/// Returns the arguments of a tool. A tool that reads a resource or gets a prompt receives the
+/// address or the name. Any other tool receives the mapped inputs of the node, or the whole state.
 pub(super) fn arguments(resource: Option<&str>, prompt: Option<&str>, given: Option<Mapping>) -> Mapping {
     let text = |text: &str| Mapping::Value(json!(text));
     match (resource, prompt, given) {
@@ -286,7 +291,7 @@ pub(super) fn arguments(resource: Option<&str>, prompt: Option<&str>, given: Opt
     }
 }
 
-/// Notes a missing address of a resource.
+/// Reports a missing address of a resource.
 fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems: &mut Problems) {
     if inputs.iter().all(|(name, ..)| *name != "uri") {
         let problem = "needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`";
@@ -294,7 +299,8 @@ fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems
     }
 }
 
-/// What is made of the answer of a tool, or of a model that has chosen one.
+/// Returns the output of a node: the answer of a tool, or of a model that chooses a tool, with the
+/// names of the tool and the server.
 pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
     Mapping::object([
         ("output", Mapping::Item(String::new())),
@@ -303,7 +309,7 @@ pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
     ])
 }
 
-/// What the candidates of a pool are for.
+/// Returns the task for the candidates of a pool, or reports why the pool cannot be used.
 fn picked_for<'t>(
     tree: &Tree,
     id: &str,
@@ -367,7 +373,7 @@ fn mcp<'t>(
         return Some((call.giving(shaped(json!(tool), Some(server))), None));
     }
     match servers {
-        // The mistake in its dependencies was noted.
+        // A mistake in the dependencies has already been reported.
         [] if bound.is_broken => None,
         [] if !bound.is_free => {
             let problem =
@@ -398,7 +404,7 @@ fn mcp<'t>(
                 tools: tools_among(servers),
                 settings: ModelSettings::default(),
             };
-            // If the model calls a tool, the output names it and its server.
+            // If the model calls a tool, its output contains the names of the tool and the server.
             let server = servers.first().filter(|_| servers.len() == 1).map(|server| server.id);
             let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, server));
             Some((call, Some(agent)))
@@ -406,7 +412,8 @@ fn mcp<'t>(
     }
 }
 
-/// The tools among which a model chooses: all of a server, or those that its dependencies name.
+/// Returns the tools that a model can choose from: all tools of a server, or those that the
+/// dependencies name.
 fn tools_among(servers: &[BoundServer<'_>]) -> Vec<Arc<str>> {
     let mut tools: Vec<Arc<str>> = Vec::new();
     for of in servers {
@@ -445,14 +452,14 @@ fn a2a<'t>(
     Some((agent?, task?.0))
 }
 
-/// A message to an agent: its task, and the value of a node below it.
+/// Returns the call of an agent: its message is the task, followed by the value of a node.
 pub(super) fn asked(agent: &str, task: &str, context: &str) -> Reference {
     let text = format!("{}\n\n{{{context}}}", task.replace('{', "{{").replace('}', "}}"));
     let message = text.parse().map_or_else(|_| Mapping::Value(json!(task)), Mapping::Template);
     Reference::tool(format!("a2a.{agent}"), Mapping::object([("message", message)]))
 }
 
-/// An expression over the state, whose variables are keys: `score` is `state.score`.
+/// Parses an expression over the state. Its variables are keys: `score` becomes `state.score`.
 fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expression> {
     let read = |text: &str, problems: &mut Problems| match text.parse::<Expression>() {
         Ok(expression) => Some(expression),
@@ -475,6 +482,7 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     places.sort_unstable();
     places.dedup();
     let mut over_state = text.to_owned();
+    // From the end, so that the earlier positions stay valid.
     places.iter().rev().for_each(|place| over_state.insert_str(*place, "state."));
     read(&over_state, problems).map(|expression| expression.shown_as(text))
 }

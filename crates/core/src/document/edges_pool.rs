@@ -1,6 +1,6 @@
-//! A node of the form `edges` whose dependency is a pool: a workflow of its own, in which a model picks one of the candidates
-//! and that one is called. The choice is the output of a node, so a run that is resumed has it already. It looks nothing up:
-//! the candidates are those that the document names.
+//! A node of the form `edges` with a pool of candidates. It becomes a separate workflow: a model
+//! picks a candidate, and a router calls it. The choice is the output of a node, so a resumed run
+//! reuses it. Only the candidates of the document are used; names are not resolved here.
 
 use serde_json::{Value, json};
 
@@ -13,31 +13,31 @@ use crate::workflow::{
     ResolvedDependency, Route, Routes,
 };
 
-/// The instruction of the model that picks.
+/// Instructions of the model that picks a candidate.
 const INSTRUCTIONS: &str = "You choose which one of several candidates is called for a task. You are shown the task, the \
                             candidates, a line each that begins with the number of the candidate, and what the one that you \
                             choose is given. Answer with the number alone, such as 0.";
 
-/// A workflow that picks and calls, with the agents in it.
+/// The workflow of a pool, with its agents.
 pub(super) struct Picked {
     pub(super) graph: Graph,
     pub(super) agents: Vec<DocumentAgent>,
 }
 
-/// What of a node is the same for each candidate.
+/// Properties of the node that apply to every candidate.
 pub(super) struct Task<'t> {
-    /// The name of the node.
+    /// Name of the node.
     pub(super) node: &'t str,
-    /// What is to be done; of candidates that name a tool it may be empty.
+    /// Task of the candidates. May be empty for candidates with a tool.
     pub(super) text: &'t str,
-    /// True if the document maps inputs, which are then the arguments of a prompt.
+    /// `true` if the document maps inputs. They are the arguments of a prompt.
     pub(super) has_inputs: bool,
-    /// How a call is retried, and how long it may take.
+    /// Retries and time limit of a call.
     pub(super) policy: NodePolicy,
 }
 
 impl Picked {
-    /// Makes the workflow of a pool, whose candidates have these bindings.
+    /// Generates the workflow of a pool. `bindings` are the bindings of its candidates.
     pub(super) fn new(pool: &Pool<'_>, bindings: &[ResolvedDependency], task: &Task<'_>, common: &Common<'_>) -> Self {
         let name = format!("{}.{}", common.workflow, task.node);
         let agent = |name: String, instructions: &str, tools| DocumentAgent {
@@ -55,7 +55,8 @@ impl Picked {
         let pick = Reference::agent(picks, question(pool, task));
         let last = pool.candidates.len().saturating_sub(1);
         let value = |name: &str, value: Mapping| GraphNode::new(name, GraphBody::Value(value));
-        // A text that is not a number fails it, which is recorded, and the first candidate is called.
+        // If the answer is not a number, this node fails and is skipped, and the first candidate is
+        // called.
         let within = format!("int(pick) < 0 ? 0 : (int(pick) > {last} ? {last} : int(pick))");
         let number = within.parse().map_or_else(|_| Mapping::Value(json!(0)), Mapping::Cel);
         let index = Mapping::From { node: "number".to_owned(), at: String::new(), or: Some(json!(0)) };
@@ -78,6 +79,7 @@ impl Picked {
         for (at, candidate) in pool.candidates.iter().enumerate() {
             let resolved = format!("resolved_{at}");
             let binding = bindings.get(at).cloned().unwrap_or_default();
+            // The output of this node records the binding that was chosen.
             let of = value(&resolved, Mapping::Value(json!(binding)));
             graph.nodes.push(of.edge(GraphEdge::from("way").arm(at.to_string())));
             let given = Mapping::from(INPUT);
@@ -109,13 +111,14 @@ impl Picked {
         Self { graph, agents }
     }
 
-    /// The name of the node that calls a candidate.
+    /// Returns the name of the node that calls a candidate.
     pub(super) fn call_name(node: &str, at: usize) -> String {
         format!("{node}.{at}")
     }
 }
 
-/// What the model is shown: the task, a line for each candidate, and what the node is given.
+/// Returns the message to the model: the task, a line for each candidate, and the input of the
+/// node.
 fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
     let or = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let line = |(at, of): (usize, &Candidate<'_>)| {

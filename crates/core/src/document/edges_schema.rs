@@ -1,11 +1,12 @@
-//! The JSON Schemas of the forms `edges` and `steps`. They check no document: the forms' readers do.
+//! The JSON Schemas of the forms `edges` and `steps`, for editors. The readers of the forms do the
+//! actual checks.
 
 use serde_json::{Map, Value, json};
 
 use super::form_schema::{decider, limits, name, object, text, texts};
 use super::object_fields::camel;
 
-/// The schema of an object whose fields may be written in camel case, too.
+/// Returns the schema of an object whose fields can be written in snake case or camel case.
 fn either(about: &str, required: &[&str], properties: Value) -> Value {
     let mut all = Map::new();
     for (name, schema) in properties.as_object().into_iter().flatten() {
@@ -17,7 +18,7 @@ fn either(about: &str, required: &[&str], properties: Value) -> Value {
         camel if camel == *name => json!({"required": [name]}),
         camel => json!({"oneOf": [{"required": [name]}, {"required": [camel]}]}),
     });
-    // An empty list is not a schema.
+    // `allOf` must not be empty in JSON Schema.
     if !required.is_empty() {
         schema["allOf"] = needs.collect();
     }
@@ -36,7 +37,7 @@ fn word(about: &str, words: &[&str]) -> Value {
     json!({"enum": words, "description": about})
 }
 
-/// The same where it may be left out.
+/// Returns the schema of an optional word.
 fn word_or_none(about: &str, words: &[&str]) -> Value {
     let words: Vec<Option<&str>> = words.iter().copied().map(Some).chain([None]).collect();
     json!({"enum": words, "description": about})
@@ -188,7 +189,7 @@ pub(super) fn steps() -> Value {
             "endpoint": text("of `a2a`: the address of the agent, which is asked there unless `agent_id` names it"),
         }),
     );
-    // What it is asked to do.
+    // A call of a server requires a capability, and a call of an agent requires a task.
     let needs = |kind: &str, field: &str| json!({"if": {"required": ["kind"], "properties": {"kind": {"const": kind}}}, "then": {"required": [field]}});
     if let Some(all) = step["allOf"].as_array_mut() {
         all.extend([needs("mcp", "capability"), needs("a2a", "task")]);

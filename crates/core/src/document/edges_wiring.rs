@@ -1,5 +1,5 @@
-//! The form `edges`: checks the edges between nodes, and makes the graph. It looks at each edge a fixed number of times, and
-//! finds no names.
+//! The form `edges`: checks the edges between the nodes, and generates the graph. The time is
+//! linear in the number of edges. Names of servers and agents are not resolved here.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,27 +14,28 @@ use crate::workflow::{
     Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes, in_cycles,
 };
 
-/// Nodes with the edges between them.
+/// The nodes of a document with their edges.
 pub(super) struct Wiring<'n, 't> {
     nodes: &'n [EdgesNode<'t>],
     known: &'n Known<'t>,
     edges: &'n [Edge<'t>],
     of_id: HashMap<&'t str, &'n EdgesNode<'t>>,
-    /// The edges, by their places, that come from a node, and those that lead to one.
+    /// Indices of the edges that leave or enter each node.
     leaving: HashMap<&'t str, Vec<usize>>,
     entering: HashMap<&'t str, Vec<usize>>,
-    /// Where failures lead.
+    /// Routes from failed nodes to other nodes.
     failures: Vec<Failure<'t>>,
-    /// Those of them that lead to a node.
+    /// Failure routes by target node.
     failures_to: HashMap<&'t str, Vec<&'t str>>,
-    /// Of each edge, whether it is the one that is taken when its node has failed.
+    /// For each edge, `true` if it is taken when its node has failed.
     of_failure: Vec<bool>,
-    /// Nodes of the graph that begin when a node of the document has failed and counts as skipped, where an edge with a
-    /// condition leaves that: the condition is then asked behind them.
+    /// For each node that is skipped after a failure and has conditional edges: the name of an
+    /// additional node that starts when the node has failed. The conditions are then evaluated
+    /// after the additional node.
     skipped: HashMap<&'t str, String>,
 }
 
-/// Where the failure of a node leads, and where that is said.
+/// A route from a failed node to another node, and its position in the document.
 struct Failure<'t> {
     from: &'t str,
     to: &'t str,
@@ -48,19 +49,19 @@ impl<'n, 't> Wiring<'n, 't> {
             leaving.entry(edge.from).or_default().push(at);
             entering.entry(edge.to).or_default().push(at);
         }
-        // Of two that are named alike, which is a mistake, the first.
+        // Duplicate names are a mistake; the first node is used.
         let of_id = nodes.iter().rev().map(|node| (node.id, node)).collect();
         let (failures, failures_to, of_failure) = (Vec::new(), HashMap::new(), vec![false; edges.len()]);
         let skipped = HashMap::new();
         Self { nodes, known, edges, of_id, leaving, entering, failures, failures_to, of_failure, skipped }
     }
 
-    /// The edges that come from a node.
+    /// Iterates over the edges that leave a node.
     fn from(&self, id: &str) -> impl Iterator<Item = (usize, &'n Edge<'t>)> {
         self.leaving.get(id).into_iter().flatten().map(|at| (*at, &self.edges[*at]))
     }
 
-    /// The edges that lead to a node.
+    /// Iterates over the edges that enter a node.
     fn to(&self, id: &str) -> impl Iterator<Item = (usize, &'n Edge<'t>)> {
         self.entering.get(id).into_iter().flatten().map(|at| (*at, &self.edges[*at]))
     }
@@ -93,7 +94,7 @@ impl<'n, 't> Wiring<'n, 't> {
         }
     }
 
-    /// A join waits for the edges of its group, and each group has its join.
+    /// Checks that each join has edges of its group, and that each group leads to its join.
     pub(super) fn check_joins(&self, problems: &mut Problems) {
         for edge in self.edges {
             let Some((group, at)) = edge.join_group else { continue };
@@ -197,7 +198,8 @@ impl<'n, 't> Wiring<'n, 't> {
         }
     }
 
-    /// Adds the nodes, with a first one that has the input and a last one that has the state.
+    /// Adds the nodes to the graph. The first node saves the input in the state, and the last node
+    /// returns the state.
     pub(super) fn into_graph(mut self, graph: &mut Graph, approves: bool) {
         let (begin, result) = (free_in(graph, &self, "begin"), free_in(graph, &self, "result"));
         graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
@@ -217,7 +219,8 @@ impl<'n, 't> Wiring<'n, 't> {
             let begins = match (edges.len(), &node.does) {
                 (1, _) => Begins::All,
                 (_, Does::Terminal) => Begins::Any,
-                // It is known of each edge whether it is taken, and one of them is.
+                // Whether each incoming edge is taken is always known, and at least one of them is
+                // taken.
                 _ => Begins::Barrier(1),
             };
             let first = |made: GraphNode| edges.into_iter().fold(made.begins(begins), GraphNode::edge);
@@ -230,14 +233,16 @@ impl<'n, 't> Wiring<'n, 't> {
                 graph.nodes.push(first(self.node(node, &arms)));
             }
         }
-        // Those behind which nothing may follow: a failure and a condition are not always there.
+        // Nodes without an unconditional outgoing edge can be the last ones, since a failure or a
+        // condition may not occur.
         let lead: BTreeSet<&str> =
             self.edges.iter().filter(|edge| !edge.is_conditional).map(|edge| edge.from).collect();
         let is_arm = |(at, edge): (usize, &Edge<'_>)| edge.is_conditional && !self.of_failure[at];
         let chooses = |id: &str| self.known.kind(id) == Some("router") && self.from(id).any(is_arm);
         let last: Vec<&EdgesNode<'_>> =
             self.nodes.iter().filter(|node| !lead.contains(node.id) && !chooses(node.id)).collect();
-        // Where all of the last ones may be skipped by a failure, the state is there all the same.
+        // If all of the last nodes can be skipped after a failure, the result must still contain
+        // the state.
         let skips = self.nodes.iter().any(|node| matches!(node.on_error, Failed::Skips));
         graph.output = match last.as_slice() {
             [only] if matches!(only.does, Does::Terminal) && !skips => only.id.to_owned(),
@@ -255,7 +260,8 @@ impl<'n, 't> Wiring<'n, 't> {
         self.of_id.get(id).is_some_and(|node| matches!(node.on_error, Failed::Skips))
     }
 
-    /// Adds the nodes of [`Self::skipped`]. The arms of a router that has failed are not known, so none is taken.
+    /// Adds the nodes of [`Self::skipped`]. Routers are excluded: the arm of a failed router is
+    /// unknown, so none is taken.
     fn add_skipped(&mut self, graph: &mut Graph) {
         for node in self.nodes {
             if !self.is_skipped(node.id) || matches!(node.does, Does::Router(_)) {
@@ -295,14 +301,15 @@ impl<'n, 't> Wiring<'n, 't> {
         }
     }
 
-    /// Of each edge, the arm that it is of, where it is one of a router: the name of the node that it leads to.
+    /// For each edge of a router, returns the name of its arm: the name of the target node, with a
+    /// number if it is not unique.
     fn arms(&self) -> Vec<Option<String>> {
         let mut arms = vec![None; self.edges.len()];
         for router in self.nodes.iter().filter(|node| matches!(node.does, Does::Router(_))) {
             let mut seen: BTreeSet<String> = BTreeSet::new();
             let mut numbers: HashMap<&str, u32> = HashMap::new();
             for (at, edge) in self.from(router.id).filter(|(at, edge)| edge.is_conditional && !self.of_failure[*at]) {
-                // The name of another node is the arm of that node.
+                // The name of another node is reserved for the arm to that node.
                 let is_free = |name: &str| !seen.contains(name) && (name == edge.to || !self.known.has(name));
                 let arm = free_name_from(numbers.entry(edge.to).or_default(), edge.to, &is_free);
                 seen.insert(arm.clone());
@@ -312,8 +319,8 @@ impl<'n, 't> Wiring<'n, 't> {
         arms
     }
 
-    /// Edges that lead to a node. Nodes read only the state, so the followers of a node with `on_error: skip_node` also begin
-    /// when it has failed.
+    /// Returns the edges that lead to a node. Nodes read only the state, so the successors of a
+    /// node with `on_error: skip_node` also start when it has failed.
     fn edges_to(&self, id: &str, arms: &[Option<String>]) -> Vec<GraphEdge> {
         let mut edges = Vec::new();
         for (at, edge) in self.to(id).filter(|(at, _)| !self.of_failure[*at]) {
@@ -336,13 +343,13 @@ impl<'n, 't> Wiring<'n, 't> {
     }
 }
 
-/// A name that neither a node of the document nor one of the graph has.
+/// Returns a name that neither the document nor the graph uses for a node.
 fn free_in(graph: &Graph, wiring: &Wiring<'_, '_>, wanted: &str) -> String {
     let is_free = |name: &str| !wiring.known.has(name) && graph.node(name).is_none();
     free_name(wanted, &is_free)
 }
 
-/// The next such name that is free; the numbers before it are taken.
+/// Returns the next unused name with a number. The names with lower numbers are already used.
 pub(super) fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
     loop {
         *number += 1;
@@ -353,15 +360,16 @@ pub(super) fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&s
     }
 }
 
-/// This name, or with a number behind it where it is not free.
+/// Returns the wanted name, or the first unused name with a number.
 pub(super) fn free_name(wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
     let names = (1..).map(|number: u32| if number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") });
     names.into_iter().find(|name| is_free(name)).unwrap_or_default()
 }
 
-/// When a conditional edge is taken. With an expression: when its value is the text of the edge, or is `true` or `false` as
-/// the edge says; without one, and for any other key of a value that is `true` or `false`, when the state has something under
-/// the key.
+/// Returns the condition of a conditional edge. With an expression, the edge is taken if the value
+/// of the expression equals the text of the edge, or is the boolean that the edge names. Without an
+/// expression, or if the value is a boolean and the edge names another key, the edge is taken if
+/// the state has a non-empty value under the key.
 fn condition(edge: &Edge<'_>, expression: Option<&Expression>) -> Condition {
     let key = edge.key.map(|(key, _)| key);
     let Some(expression) = expression else { return has_something(key.unwrap_or_default()) };
@@ -378,7 +386,7 @@ fn condition(edge: &Edge<'_>, expression: Option<&Expression>) -> Condition {
     }
 }
 
-/// Whether there is a value under a key that is not `null`, `false`, 0, or empty.
+/// Returns the condition that the value of a key exists and is not `null`, `false`, 0, or empty.
 fn has_something(key: &str) -> Condition {
     let value = || Mapping::state(key);
     let nothing = [json!(false), json!(0), json!(0.0), json!(""), json!([]), json!({})];

@@ -1,5 +1,5 @@
-//! A workflow in the forms `edges` and `steps`. What a form has no word for is an error; that the rest is the same, whoever
-//! calls checks.
+//! Export of a workflow to the forms `edges` and `steps`. A feature that the form does not have is
+//! an error. The caller checks that reading the document gives the same workflow.
 
 use serde_json::{Map, Value, json};
 
@@ -9,23 +9,24 @@ use crate::workflow::{
     Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference, ReferenceKind,
 };
 
-/// The edges of a document, each with the router whose arm it is and the node that it leads to.
+/// An edge of the document, with the router and the arm that it belongs to, and its target node.
 struct Line {
     json: Value,
     arm: Option<(String, usize)>,
     to: String,
 }
 
-/// The document of a graph.
+/// Exports a graph to the form `edges`.
 ///
 /// # Errors
-/// What the form cannot say.
+/// The part of the graph that the form cannot express.
 pub(super) fn written(graph: &Graph) -> Result<Value, String> {
     let mut document = json!({"workflow_id": graph.name, "name": graph.name});
     let fields = document.as_object_mut().ok_or("it is not an object")?;
     if !graph.description.is_empty() {
         fields.insert("description".to_owned(), json!(graph.description));
     }
+    // 4 is the default of the form.
     if graph.concurrency != 4 {
         fields.insert("concurrency_limit".to_owned(), json!(graph.concurrency));
     }
@@ -39,10 +40,11 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
         let context = context_of(graph, node);
         nodes.push(node_written(node, context, begin)?);
         for edge in &context.unwrap_or(node).edges {
+            // Reading the document adds this edge to each node without other edges.
             if edge.from == begin.name {
                 continue;
             }
-            // These edges belong to `on_error: skip_node`.
+            // Reading the document adds these edges for `on_error: skip_node`.
             if edge.failed && graph.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip) {
                 continue;
             }
@@ -71,7 +73,7 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
     Ok(document)
 }
 
-/// The node that has the input.
+/// Returns the node that reads the input.
 fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
     let reads_input =
         |node: &&GraphNode| matches!(&node.does, Some(GraphBody::Value(Mapping::From { node, .. })) if node == INPUT);
@@ -81,7 +83,8 @@ fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
     }
 }
 
-/// The nodes that a document names: the first one, the last one and values that only one node is shown are made of others.
+/// Iterates over the nodes that the document contains. Reading the document adds the first node,
+/// the last node and the nodes with the values for agents.
 fn own_nodes<'g>(graph: &'g Graph, begin: &'g GraphNode) -> impl Iterator<Item = &'g GraphNode> {
     let is_context = |node: &GraphNode| {
         graph.nodes.iter().any(|other| context_of(graph, other).is_some_and(|of| of.name == node.name))
@@ -96,7 +99,7 @@ fn is_state(node: &GraphNode) -> bool {
     matches!(&node.does, Some(GraphBody::Value(value)) if *value == Mapping::state(""))
 }
 
-/// The node whose value an agent of another program is shown.
+/// Returns the node with the value that an agent of another program receives.
 fn context_of<'g>(graph: &'g Graph, node: &GraphNode) -> Option<&'g GraphNode> {
     let Some(GraphBody::Call(call)) = &node.does else { return None };
     match node.edges.as_slice() {
@@ -184,7 +187,7 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
     Ok(Value::Object(fields))
 }
 
-/// The field that has the agent: its name, or its address.
+/// Returns the field for an agent: `endpoint` for an address, otherwise `agent_id`.
 fn whom(agent: &str) -> &'static str {
     if is_address(agent) { "endpoint" } else { "agent_id" }
 }
@@ -211,7 +214,7 @@ fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called
     let tool = call.name.strip_prefix("mcp.").ok_or_else(|| {
         format!("it calls the tool `{}`, and the form calls those of servers and agents of other programs", call.name)
     })?;
-    // The name of a server may have dots.
+    // Server names can contain dots, so the name is taken from the output of the call if possible.
     let server = match &call.gives {
         Some(Mapping::Object(fields)) => match fields.get("server_id") {
             Some(Mapping::Value(Value::String(server))) => server.clone(),
@@ -224,7 +227,8 @@ fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called
     Ok(Called::Tool { server, tool })
 }
 
-/// The keys of the state that an object is made of, by their fields.
+/// Returns the mapping as an object from fields to keys of the state. Returns `None` if it contains
+/// other values.
 fn keys_of(mapping: &Mapping) -> Option<Value> {
     let Mapping::Object(fields) = mapping else { return None };
     let keys = fields.iter().map(|(name, value)| match value {
@@ -260,7 +264,7 @@ fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, String> {
     Ok(Line { json, arm, to: to.to_owned() })
 }
 
-/// The expression that a condition compares.
+/// Returns the expression that a condition compares.
 fn expression_of(condition: &Condition) -> Option<Value> {
     match condition {
         Condition::Any(all) => match all.first()? {
@@ -271,7 +275,8 @@ fn expression_of(condition: &Condition) -> Option<Value> {
     }
 }
 
-/// The key of a condition's edge, which may have none.
+/// Returns the `condition_key` of an edge with this condition, which is `None` for an edge that is
+/// named after its target.
 fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
     match condition {
         Condition::All(all) => match all.first()? {
@@ -289,7 +294,8 @@ fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
     }
 }
 
-/// The edges in an order that keeps that of each node and that of each router's arms.
+/// Sorts the edges so that the order of the edges of each node, and of the arms of each router, is
+/// preserved.
 fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
     let mut written = Vec::new();
     while !lines.is_empty() {
@@ -307,10 +313,10 @@ fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
     Ok(Value::Array(written))
 }
 
-/// The document of a graph in the form `steps`.
+/// Exports a graph to the form `steps`.
 ///
 /// # Errors
-/// What the form cannot say.
+/// The part of the graph that the form cannot express.
 pub(super) fn steps_written(graph: &Graph) -> Result<Value, String> {
     let begin = begin_of(graph)?;
     let mut steps = Vec::new();

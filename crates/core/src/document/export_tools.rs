@@ -1,17 +1,18 @@
-//! A workflow in the form `tools`. What the form has no word for is an error; that the rest is the same, whoever calls checks.
+//! Export of a workflow to the form `tools`. A feature that the form does not have is an error. The
+//! caller checks that reading the document gives the same workflow.
 
 use serde_json::{Map, Value, json};
 
 use crate::workflow::{Graph, GraphBody, GraphNode, Mapping, NodeKind, ReferenceKind};
 
-/// The document of a graph.
+/// Exports a graph.
 ///
 /// # Errors
-/// What the form cannot say.
+/// The part of the graph that the form cannot express.
 pub(super) fn written(graph: &Graph) -> Result<Value, String> {
     let mut nodes = Vec::new();
     for node in graph.nodes.iter().filter(|node| node.kind != NodeKind::Input) {
-        // The object of the last outputs, which the form makes by itself.
+        // The object of the last outputs is added when the document is read.
         if node.name == graph.output && matches!(node.does, Some(GraphBody::Value(_))) {
             continue;
         }
@@ -48,16 +49,17 @@ fn call(node: &GraphNode) -> Result<Value, String> {
         written["depends_on"] = json!(depends);
     }
     match node.policy.retry.max_attempts.saturating_sub(1) {
+        // Two retries are the default of the form.
         2 => {}
         retries => written["retry_limit"] = json!(retries),
     }
     Ok(written)
 }
 
-/// A value with templates.
+/// Exports a mapping as a value with templates.
 ///
 /// # Errors
-/// What is in it that is not one.
+/// The part of the mapping that is not a template.
 fn value(mapping: &Mapping) -> Result<Value, String> {
     Ok(match mapping {
         Mapping::Template(template) => json!(template.as_str()),
@@ -71,7 +73,7 @@ fn value(mapping: &Mapping) -> Result<Value, String> {
     })
 }
 
-/// A constant, in whose texts a brace is written twice.
+/// Exports a constant. Braces in its texts are doubled, since they would be placeholders otherwise.
 fn constant(value: &Value) -> Value {
     match value {
         Value::String(text) => json!(text.replace('{', "{{").replace('}', "}}")),

@@ -1,5 +1,6 @@
-//! A workflow in the form `tree`: what holds for all of it, and the workflows that belong to it, each of which is written where
-//! it is called. It finds no parts: `export_tree_walk.rs` does.
+//! Export of a workflow to the form `tree`: the properties of the whole workflow, and its inner
+//! workflows, which become parts at the place of their calls. `export_tree_walk.rs` finds
+//! the parts of a graph.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,20 +14,21 @@ use crate::workflow::{
     CONCURRENCY, Graph, GraphNode, Mapping, NodeKind, NodeSchema, Reference, ReferenceKind, StopPolicy,
 };
 
-/// How deep parts stand in each other at most: values in a document that are any deeper are not read.
+/// Maximum nesting depth of parts. Documents that are nested deeper cannot be read.
 pub(super) const MOST_DEPTH: usize = 64;
 
-/// The document of a graph and of the workflows that belong to it.
+/// Exports a graph with its inner workflows.
 ///
 /// # Errors
-/// What the form cannot say.
+/// The part of the graph that the form cannot express.
 pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
     let inner = Inner::of(graph, inner)?;
     let Part { json: mut root, .. } = whole(graph, &inner)?;
     inner.are_written()?;
     let schema = schema_of(graph);
     if schema != NodeSchema::default() {
-        // What a part that is a workflow of its own is given.
+        // The existing `input` belongs to a part that is a separate workflow, so the schema of the
+        // whole needs another level.
         if root.get("input").is_some() {
             root = json!({"sequence": [root]});
         }
@@ -39,7 +41,7 @@ pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
     Ok(document)
 }
 
-/// The part that a workflow consists of.
+/// Exports a workflow as a part.
 fn whole(graph: &Graph, inner: &Inner<'_>) -> Result<Part, String> {
     let inputs: Vec<&GraphNode> = graph.inputs().collect();
     match inputs.as_slice() {
@@ -62,7 +64,7 @@ pub(super) fn schema_of(graph: &Graph) -> NodeSchema {
     graph.inputs().next().map(|input| input.schema.clone()).unwrap_or_default()
 }
 
-/// What no part has, wherever it stands.
+/// Reports features that no part can have.
 fn check(node: &GraphNode) -> Result<(), String> {
     let name = &node.name;
     if node.ends {
@@ -75,10 +77,11 @@ fn check(node: &GraphNode) -> Result<(), String> {
     Ok(())
 }
 
-/// The workflows that belong to one.
+/// The inner workflows of the exported workflow.
 pub(super) struct Inner<'g> {
     graphs: HashMap<&'g str, (&'g str, &'g Graph)>,
-    /// What those are called that are written, each with how many were before it.
+    /// The labels of the exported inner workflows, each with the number of workflows that were
+    /// exported before it.
     written: RefCell<HashMap<String, usize>>,
     level: Cell<usize>,
 }
@@ -102,16 +105,17 @@ impl<'g> Inner<'g> {
         Ok(Self { graphs, written: RefCell::default(), level: Cell::new(0) })
     }
 
-    /// What a call leads to, if that belongs to the workflow.
+    /// Returns the inner workflow that a call refers to, if any.
     pub(super) fn called(&self, call: &Reference) -> Option<Called<'g>> {
         let (label, graph) = self.graphs.get(&*call.name).filter(|_| call.kind == ReferenceKind::Workflow)?;
         Some(Called { label, graph })
     }
 
-    /// The part that a workflow is. Each is written once, since reading makes one of each part.
+    /// Exports an inner workflow as a part. Each is exported once, since reading the document
+    /// creates one workflow per part.
     ///
     /// # Errors
-    /// What no part says, and when it is called twice.
+    /// If a part cannot express the workflow, or if it is called twice.
     pub(super) fn part(&self, called: &Called<'g>) -> Result<Part, String> {
         let name = called.graph.name.as_str();
         let number = self.written.borrow().len();
@@ -127,7 +131,8 @@ impl<'g> Inner<'g> {
         part.map_err(|problem| format!("calls `{name}`, which belongs to the workflow: {problem}"))
     }
 
-    /// Whether a workflow has its name from a part that is called so, behind which a number stands where it was taken.
+    /// Returns `true` if the name of the workflow follows from the label of its part: the label,
+    /// with a number if it was used already.
     fn is_named_after(&self, called: &Called<'_>, label: &str) -> bool {
         let written = self.written.borrow();
         let number = written.get(called.label).copied().unwrap_or_default();
@@ -137,6 +142,7 @@ impl<'g> Inner<'g> {
     }
 
     fn are_written(&self) -> Result<(), String> {
+        // A workflow that is not called anywhere cannot be a part of a tree.
         let written = self.written.borrow();
         let unwritten = self.graphs.iter().filter(|(_, (label, _))| !written.contains_key(*label));
         match unwritten.map(|(name, _)| name).min() {
@@ -146,9 +152,9 @@ impl<'g> Inner<'g> {
     }
 }
 
-/// A workflow that belongs to the one that is written.
+/// An inner workflow.
 pub(super) struct Called<'g> {
-    /// The name of its part.
+    /// Label of its part.
     pub(super) label: &'g str,
     pub(super) graph: &'g Graph,
 }
@@ -157,11 +163,11 @@ pub(super) fn too_deep() -> String {
     format!("parts stand more than {MOST_DEPTH} deep in each other, and such documents are not read")
 }
 
-/// What a loop, an item, a race, a fallback or a tap calls, which is given the value as it is: a call by its name, or a part
-/// that is a workflow of its own.
+/// Exports the call in a loop, a map, a race, a fallback or a tap, which receives the value
+/// unchanged: a call by name, or a part that is a separate workflow.
 ///
 /// # Errors
-/// What there is no word for.
+/// The part of the call that the form cannot express.
 pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Result<Part, String> {
     let (kind, name) = (call.kind.as_str(), &call.name);
     if call.gives.is_some() {
@@ -173,7 +179,7 @@ pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Resu
             return Err(format!("calls `{name}` with something else than the value there, as it is"));
         }
         let Part { json, depth } = inner.part(&called)?;
-        // A call that nothing is said of would be called by its own name.
+        // A call without options would be read as a call by name, and not as a separate workflow.
         let json = if is_plain_call(&json) { json!({"sequence": [json]}) } else { json };
         let is_named = inner.is_named_after(&called, &label(&json));
         let json = if is_named { json } else { labelled(json, called.label, false)? };
@@ -194,11 +200,11 @@ pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Resu
     })
 }
 
-/// A part that is a workflow of its own since something is said of it that is not said of its nodes; `None` where a call is
-/// another one.
+/// Exports a part that is a separate workflow because it has options that its nodes do not have.
+/// Returns `None` for any other call.
 ///
 /// # Errors
-/// What there is no word for.
+/// The part of the call that the form cannot express.
 pub(super) fn own_workflow(
     node: &GraphNode,
     call: &Reference,
@@ -212,7 +218,8 @@ pub(super) fn own_workflow(
     let Part { mut json, depth } = inner.part(&called).map_err(of_node)?;
     let input = schema_of(called.graph);
     let has_input = input != NodeSchema::default();
-    // Both the node and the workflow are named after it, each with a number where that name is taken.
+    // The node and the workflow are both named after the part, each with a number if the name was
+    // used already.
     let wanted = same_label(name, called.label).ok_or_else(|| {
         of_node(format!("calls `{}`, and a part that is a workflow of its own is named like its node", call.name))
     })?;
@@ -241,7 +248,7 @@ pub(super) fn own_workflow(
         fields.insert("input".to_owned(), input.to_value());
     }
     if !["save", "policy", "output", "input"].iter().any(|of| fields.contains_key(*of)) {
-        // Else it would be nodes of the workflow that it stands in.
+        // Without an option, the part would be merged into the surrounding workflow.
         fields.insert("policy".to_owned(), json!({}));
     }
     Ok(Some(Part { json: row_named(json, wanted)?, depth: depth + 1 }))

@@ -1,18 +1,20 @@
-//! What parts of the form `tree` are called by those around them, and how one is given another name. It reads no graph.
+//! Labels of parts in the form `tree`, as [`Pipeline`](crate::pipeline::Pipeline) computes them,
+//! and the renaming of parts.
 
 use serde_json::{Value, json};
 
-/// Whether a part can be named so.
+/// Returns `true` if a part can have this name in a document.
 pub(super) fn is_plain_name(name: &str) -> bool {
     is_label(name) && !name.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// Whether a part is called so by those around it, whether or not it can be named so: a tool may be `2nd`.
+/// Returns `true` if this is a possible label of a part, which need not be a valid name: the label
+/// of a tool can be `2nd`.
 pub(super) fn is_label(label: &str) -> bool {
     !label.is_empty() && label.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// A name without the number behind it.
+/// Returns a name without its appended number.
 pub(super) fn base(name: &str) -> &str {
     match name.rsplit_once('_') {
         Some((base, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) => base,
@@ -20,7 +22,7 @@ pub(super) fn base(name: &str) -> &str {
     }
 }
 
-/// What a part is called that has no name.
+/// Returns the default label of a part without a name.
 fn label_without_name(part: &Value) -> String {
     let word = |name: &str| part.get(name);
     let of_list = |list: &Value, last: bool| {
@@ -44,18 +46,19 @@ fn label_without_name(part: &Value) -> String {
     words.filter(|(name, _)| word(name).is_some()).map(|(_, label)| label.to_owned()).next().unwrap_or_default()
 }
 
-/// What a part is called.
+/// Returns the label of a part: its name, or the default label.
 pub(super) fn label(part: &Value) -> String {
     part.get("as").and_then(Value::as_str).map_or_else(|| label_without_name(part), str::to_owned)
 }
 
-/// A part with its own name, which is left out where it is called so anyway.
+/// Sets the name of a part, unless it is the default label.
 ///
 /// # Errors
-/// When a part cannot be named so.
+/// If a part cannot have this name.
 pub(super) fn named(mut part: Value, name: &str) -> Result<Value, String> {
     let own = label_without_name(&part);
-    // What is called so several times has numbers behind its name.
+    // The default label is enough for a name with a number, since equal labels are numbered when
+    // the document is read.
     if own == name || !is_plain_name(name) && own == base(name) {
         return Ok(part);
     }
@@ -66,11 +69,11 @@ pub(super) fn named(mut part: Value, name: &str) -> Result<Value, String> {
     Ok(part)
 }
 
-/// A part that is called so by those around it, whatever the name of its last node. `in_row` puts it into a row, of which
-/// nothing is said that is said of the part.
+/// Returns a part with this label, whose last node keeps its name. `in_row` first wraps the part in
+/// a sequence, so that options of the part do not apply to the sequence.
 ///
 /// # Errors
-/// When a part cannot be named so.
+/// If a part cannot have this name.
 pub(super) fn labelled(mut part: Value, wanted: &str, in_row: bool) -> Result<Value, String> {
     if in_row {
         part = json!({"sequence": [part]});
@@ -84,10 +87,11 @@ pub(super) fn labelled(mut part: Value, wanted: &str, in_row: bool) -> Result<Va
     row_named(part, wanted)
 }
 
-/// A row with its own name; its last part keeps the one that it has, which it would lose to a row with a name.
+/// Sets the name of a sequence. Its last part gets its current label as its name, since it would
+/// take the name of the sequence otherwise.
 ///
 /// # Errors
-/// When a part cannot be named so.
+/// If a part cannot have this name.
 pub(super) fn row_named(mut row: Value, wanted: &str) -> Result<Value, String> {
     if label(&row) == wanted {
         return Ok(row);
@@ -110,17 +114,18 @@ fn unnamed(name: &str) -> String {
     format!("a part cannot be named `{name}` in a tree; use letters, digits and `_`")
 }
 
-/// Whether a part is a call and nothing else is said of it.
+/// Returns `true` if a part is a call without options.
 pub(super) fn is_plain_call(part: &Value) -> bool {
     has_only(part, &["tool", "agent", "workflow", "as"])
 }
 
-/// Whether a part has these fields at most.
+/// Returns `true` if a part has no other fields than these.
 pub(super) fn has_only(part: &Value, fields: &[&str]) -> bool {
     part.as_object().is_some_and(|of| of.keys().all(|name| fields.contains(&name.as_str())))
 }
 
-/// The name of which two are made, each with a number behind it where it was taken.
+/// Returns the common label from which both names follow, each with a number if the label was used
+/// already.
 pub(super) fn same_label<'n>(one: &'n str, other: &str) -> Option<&'n str> {
     [one, base(one)].into_iter().find(|name| *name == other || *name == base(other))
 }

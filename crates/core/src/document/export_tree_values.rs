@@ -1,5 +1,5 @@
-//! One node as a part of the form `tree`, with its values and conditions, which call the value before it `input`. It puts no
-//! parts together: `export_tree.rs` does.
+//! Export of a single node to the form `tree`, with its values and conditions, in which the
+//! preceding value is named `input`. `export_tree.rs` and `export_tree_walk.rs` combine the parts.
 
 use std::cell::Cell;
 
@@ -11,13 +11,13 @@ use super::export_tree_labels::named;
 use super::export_tree_walk::Part;
 use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError};
 
-/// The input of such a workflow, and what a part calls the value that it is given.
+/// Name of the workflow's input, and of the input value of a part.
 pub(super) const INPUT: &str = "input";
 
-/// A node as a part.
+/// Exports a node as a part.
 ///
 /// # Errors
-/// What there is no word for.
+/// The part of the node that the form cannot express.
 pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<Part, String> {
     let name = &node.name;
     let of_node = |problem: String| format!("the node `{name}` {problem}");
@@ -39,7 +39,7 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
     match does {
         GraphBody::Call(call) if node.policy.tap => {
             say("tap", within(body(call, &from_given, inner).map_err(of_node)?));
-            // A tap is one that observes and whose failure is nobody's.
+            // `tap` implies that the node observes and that its failure is skipped.
             policy.tap = false;
             if policy.on_error == OnError::Skip {
                 policy.on_error = NodePolicy::default().on_error;
@@ -56,7 +56,8 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
             }
         }
         GraphBody::Value(of) => match policy.approve.take() {
-            // The time of a gate is that for the answer.
+            // The time limit of a gate applies to the answer, so a node with another time limit is
+            // not a gate.
             Some(question) if *of == from_given && policy.timeout_ms.is_none() && !question.trim().is_empty() => {
                 say("gate", asked(&question, given).map_err(|what| of_node(format!("asks {what}")))?);
             }
@@ -97,10 +98,10 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
     Ok(Part { json: named(Value::Object(fields), name)?, depth: depth.get() })
 }
 
-/// What is said of a node beside what it does.
+/// Adds the options of a node.
 ///
 /// # Errors
-/// What there is no word for.
+/// The option that the form cannot express.
 pub(super) fn described(node: &GraphNode, policy: &NodePolicy, fields: &mut Map<String, Value>) -> Result<(), String> {
     let name = &node.name;
     let mut saves = node.saves.iter();
@@ -120,10 +121,11 @@ pub(super) fn described(node: &GraphNode, policy: &NodePolicy, fields: &mut Map<
     Ok(())
 }
 
-/// Checks that nothing is said of a node that puts parts together: what is said of several is said of a workflow of its own.
+/// Checks that a node that combines parts has no options. Options of several parts belong to a
+/// separate workflow.
 ///
 /// # Errors
-/// What is said of it.
+/// A message that the node has options.
 pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
     let is_plain =
         node.saves.is_empty() && node.policy == NodePolicy::default() && node.schema == NodeSchema::default();
@@ -133,10 +135,10 @@ pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
     }
 }
 
-/// Writes a question over the value that is given.
+/// Exports a question that is a template over the input value.
 ///
 /// # Errors
-/// The name that no template of a tree can have.
+/// The name in the template that a tree cannot express.
 fn asked(question: &str, given: &str) -> Result<Value, String> {
     match question.parse::<Template>() {
         Ok(template) => value(&Mapping::Template(template), given),
@@ -144,10 +146,10 @@ fn asked(question: &str, given: &str) -> Result<Value, String> {
     }
 }
 
-/// Renames the value that is given to `input` in the question of a policy.
+/// Renames the input value to `input` in the question of a policy.
 ///
 /// # Errors
-/// The name that no template of a tree can have.
+/// The name in the template that a tree cannot express.
 pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), String> {
     if let Some(question) = &mut policy.approve {
         let text = asked(question, given).map_err(|what| format!("asks {what}"))?;
@@ -156,10 +158,10 @@ pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), St
     Ok(())
 }
 
-/// A value with templates over the value that is given.
+/// Exports a mapping as a value with templates over the input value.
 ///
 /// # Errors
-/// What is in it that is not one.
+/// The part of the mapping that is not such a template.
 pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
     let unsaid = || format!("`{}`, which no template of a tree says", Value::from(mapping.clone()));
     Ok(match mapping {
@@ -186,7 +188,8 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
             json!(text)
         }
         Mapping::Value(Value::String(text)) => json!(text.replace('{', "{{").replace('}', "}}")),
-        // A tree makes lists and objects of their values.
+        // A tree creates lists and objects from their items, so a constant list or object would be
+        // another mapping.
         Mapping::Value(Value::Array(_) | Value::Object(_)) => return Err(unsaid()),
         Mapping::Value(value) => value.clone(),
         Mapping::Object(fields) => {
@@ -198,10 +201,11 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
     })
 }
 
-/// A condition of a node over the value that is given, as a line of CEL.
+/// Exports a condition over the input value as a line of CEL.
 ///
 /// # Errors
-/// When it is not one, or names the input of the workflow where that is not the value.
+/// If the condition is not CEL, or if it reads the input of the workflow at a position where
+/// `input` is another value.
 pub(super) fn condition(name: &str, condition: &Condition, given: &str) -> Result<Value, String> {
     let Condition::Cel(expression) = condition else {
         return Err(format!("a condition of the node `{name}` is not a line of CEL"));

@@ -1,5 +1,6 @@
-//! The nodes of a graph as parts of the form `tree`, from the first to the last one. It keeps the rows that have begun: a node
-//! continues the last one, begins another one where one began, or puts the last ones together. It writes no values.
+//! Conversion of the nodes of a graph to parts of the form `tree`, in the order of the nodes. The
+//! walk keeps a stack of open rows: a node continues the last row, opens a new row at the start of
+//! an existing one, or closes the last rows and combines them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,16 +11,16 @@ use super::export_tree_labels::{base, label, labelled, named};
 use super::export_tree_values::{INPUT, condition, part, said};
 use crate::workflow::{Begins, GraphBody, GraphEdge, GraphNode, Mapping, Routes};
 
-/// A part, and how deep others stand in it.
+/// A part, and the nesting depth of the parts in it.
 pub(super) struct Part {
     pub(super) json: Value,
     pub(super) depth: usize,
 }
 
-/// The part that nodes are, whose output is that of one of them.
+/// Converts the nodes to a part whose output is the output of the node `output`.
 ///
 /// # Errors
-/// What the form cannot say.
+/// The part of the graph that the form cannot express.
 pub(super) fn walked(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> Result<Part, String> {
     let places = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut walk = Walk { places, inner, rows: Vec::new(), routers: Vec::new() };
@@ -27,7 +28,8 @@ pub(super) fn walked(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> R
     walk.end(output)
 }
 
-/// A place between nodes: whose output is the value there, and the edges that lead to a node which stands there.
+/// A position between nodes: the node whose output is the value at this position, and further edges
+/// to the next node.
 #[derive(Clone, PartialEq)]
 struct Place {
     given: String,
@@ -39,12 +41,13 @@ impl Place {
         Self { given: node.to_owned(), edges: Vec::new() }
     }
 
-    /// In an arm of a router that stands at a place.
+    /// Returns the start of an arm of a router.
     fn in_arm(router: &Router<'_>, arm: &str) -> Self {
         Self { given: router.at.given.clone(), edges: vec![GraphEdge::from(&router.node.name).arm(arm)] }
     }
 
-    /// Whether a node that reads these stands here: it waits for what the place says, and for nothing else.
+    /// Returns `true` if a node that reads these names belongs at this position: it waits for the
+    /// position and for no other node.
     fn has(&self, node: &GraphNode, reads: &[&str]) -> bool {
         reads.iter().all(|read| *read == self.given) && self.is_waited_for(node, !reads.is_empty())
     }
@@ -56,11 +59,11 @@ impl Place {
     }
 }
 
-/// Parts one after another that have begun at a place.
+/// A sequence of parts that starts at a position.
 struct Row<'g> {
     begin: Place,
     parts: Vec<(Part, Place)>,
-    /// The router that its last part is, whose arms stand in the rows behind this one.
+    /// The router after the last part, whose arms are the rows after this one on the stack.
     router: Option<Router<'g>>,
 }
 
@@ -68,7 +71,7 @@ struct Router<'g> {
     node: &'g GraphNode,
     routes: &'g Routes,
     at: Place,
-    /// How many of its arms have begun.
+    /// Number of arms that have been opened.
     begun: usize,
 }
 
@@ -77,7 +80,7 @@ impl<'g> Row<'g> {
         Self { begin, parts: Vec::new(), router: None }
     }
 
-    /// The place before so many of its parts, or behind all of them.
+    /// Returns the position before the part with this index, or after the last part.
     fn place(&self, before: usize) -> &Place {
         before.checked_sub(1).and_then(|at| self.parts.get(at)).map_or(&self.begin, |(_, behind)| behind)
     }
@@ -86,7 +89,7 @@ impl<'g> Row<'g> {
         self.place(self.parts.len())
     }
 
-    /// Whether its value is the output of this node.
+    /// Returns `true` if the value at the end of the row is the output of this node.
     fn ends_with(&self, node: &str) -> bool {
         self.router.is_none() && self.end().given == node && self.end().edges.is_empty()
     }
@@ -102,31 +105,33 @@ impl<'g> Row<'g> {
     }
 }
 
-/// How deep parts stand in one that these stand in.
+/// Returns the nesting depth of a part that contains these parts.
 fn deeper(parts: &[Part]) -> Result<usize, String> {
     let depth = parts.iter().map(|part| part.depth).max().unwrap_or_default() + 1;
     if depth > MOST_DEPTH { Err(too_deep()) } else { Ok(depth) }
 }
 
 struct Walk<'g, 'i> {
-    /// Where each node stands.
+    /// Index of each node by name.
     places: HashMap<&'g str, usize>,
     inner: &'i Inner<'i>,
     rows: Vec<Row<'g>>,
-    /// The rows that end with a router whose arms have not met.
+    /// Indices of the rows whose routers are open.
     routers: Vec<usize>,
 }
 
 impl<'g> Walk<'g, '_> {
     fn node(&mut self, node: &'g GraphNode) -> Result<(), String> {
         match &node.does {
+            // These two kinds of nodes close rows; see `pipeline::drafting` for the shape of the
+            // nodes.
             Some(GraphBody::Value(Mapping::First(ends))) if node.begins == Begins::Barrier(1) => self.meet(node, ends),
             Some(GraphBody::Value(Mapping::Object(fields))) if self.together(node, fields)? => Ok(()),
             _ => self.single(node),
         }
     }
 
-    /// The nodes and inputs that a node reads, each once.
+    /// Returns the nodes and inputs that a node reads, without duplicates.
     fn reads(&self, node: &'g GraphNode) -> Vec<&'g str> {
         let is_node = |name: &str| name == INPUT || self.places.contains_key(name);
         let mut reads: Vec<&str> = node.reads_by_name(&is_node).into_iter().map(|(read, _)| read).collect();
@@ -135,14 +140,14 @@ impl<'g> Walk<'g, '_> {
         reads
     }
 
-    /// A node that is a part by itself, or the router of a choice.
+    /// Adds a node that is a part, or the router of a choice.
     fn single(&mut self, node: &'g GraphNode) -> Result<(), String> {
         let reads = self.reads(node);
         if node.begins != Begins::All {
             return Err(format!("the node `{}` begins when some of its edges are taken, and no part does", node.name));
         }
         let last = self.rows.last().filter(|row| row.router.is_none());
-        // What stands last counts: behind a tap the place is the one before it.
+        // Search from the end: after a tap, the position before it also matches.
         let found = last.and_then(|row| (0..=row.parts.len()).rev().find(|at| row.place(*at).has(node, &reads)));
         match (found, last) {
             (Some(at), Some(row)) => {
@@ -168,7 +173,7 @@ impl<'g> Walk<'g, '_> {
         self.add(node)
     }
 
-    /// Ends the last row at a place; what stood behind it is a row of its own.
+    /// Ends the last row at a position. The parts after it become a new row.
     fn split(&mut self, at: usize) {
         let Some(row) = self.rows.last_mut().filter(|_| at > 0) else { return };
         let begin = row.place(at).clone();
@@ -200,7 +205,8 @@ impl<'g> Walk<'g, '_> {
         Ok(())
     }
 
-    /// Puts the last rows together where a node has the object of their outputs.
+    /// Closes the last rows and combines them to parallel parts, if the node is the object of their
+    /// outputs.
     fn together(&mut self, node: &'g GraphNode, fields: &'g BTreeMap<String, Mapping>) -> Result<bool, String> {
         let ends = fields.iter().map(|(label, read)| match read {
             Mapping::From { node, at, or: None | Some(Value::Null) } if at.is_empty() => {
@@ -212,7 +218,7 @@ impl<'g> Walk<'g, '_> {
         ends.sort_unstable();
         let is_begin = |place: &Place| place.is_waited_for(node, false);
         if let [(_, end, _, needs)] = ends.as_slice() {
-            // One alone may be a value that has it in a field.
+            // With a single field, the node can also be an ordinary value that contains the output.
             let Some(row) = self.rows.last().filter(|row| row.ends_with(end)) else { return Ok(false) };
             let begin = (0..row.parts.len()).rev().find(|at| is_begin(row.place(*at)));
             match begin.filter(|_| !*needs || !row.end().has(node, &[end.as_str()])) {
@@ -232,7 +238,7 @@ impl<'g> Walk<'g, '_> {
         let (mut parts, rows) = (Vec::new(), self.rows.split_off(first));
         for (row, (_, _, label, needs)) in rows.into_iter().zip(ends) {
             let Part { json, depth } = row.into_part()?;
-            // Of one that may be skipped, the object has `null`.
+            // The object contains `null` for a part that may be skipped.
             let may_miss = json.pointer("/policy/on_error").is_some_and(|what| what == "skip");
             parts.push(Part { json: labelled(json, label, needs && may_miss)?, depth });
         }
@@ -247,7 +253,7 @@ impl<'g> Walk<'g, '_> {
         Ok(true)
     }
 
-    /// Ends a choice where a node has the output of the arm that was taken.
+    /// Closes a choice, if the node has the output of the selected arm.
     fn meet(&mut self, node: &'g GraphNode, ends: &'g [Mapping]) -> Result<(), String> {
         let name = &node.name;
         let stray =
@@ -296,7 +302,7 @@ impl<'g> Walk<'g, '_> {
         row.into_part()
     }
 
-    /// A node that stands elsewhere than parts do.
+    /// Describes a node whose predecessors do not match any position of a tree.
     fn misplaced(&self, node: &GraphNode, reads: &[&str]) -> String {
         let mut waits: Vec<&str> =
             node.edges.iter().map(|edge| edge.from.as_str()).chain(reads.iter().copied()).collect();
@@ -326,7 +332,7 @@ fn unmet(router: &GraphNode) -> String {
     )
 }
 
-/// The node whose output is read as it is.
+/// Returns the node whose whole output is read.
 fn end_of(read: &Mapping) -> Option<&str> {
     match read {
         Mapping::From { node, at, or: None } if at.is_empty() => Some(node),
@@ -334,14 +340,14 @@ fn end_of(read: &Mapping) -> Option<&str> {
     }
 }
 
-/// The part that a router is with its arms, which meet in a node.
+/// Exports a router with its arms, which the node `meets` joins.
 fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<Part, String> {
     let (node, name) = (router.node, &meets.name);
     let (mut route, mut otherwise, mut parts, mut names) = (Vec::new(), None, Vec::new(), HashSet::new());
     for (arm, row) in router.routes.arms.iter().zip(rows) {
         let part = row.into_part()?;
         parts.push(Part { json: Value::Null, depth: part.depth });
-        // Several arms that are called so have numbers behind their names.
+        // Arms with equal labels have numbers.
         let own = label(&part.json);
         let numbered = |number: usize| if number == 1 { own.clone() } else { format!("{own}_{number}") };
         let is_own = (1..).map(numbered).find(|name| !names.contains(name)).is_some_and(|name| name == arm.arm);
@@ -352,7 +358,8 @@ fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<
             None => otherwise = Some(part),
         }
     }
-    // The router is named after the choice before either has a number behind it.
+    // The router and the joining node are named after the label of the choice, each with a number
+    // if the name was used already.
     let label = match node.name == format!("{name}_of") {
         true => name,
         false => base(&node.name)

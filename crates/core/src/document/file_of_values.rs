@@ -1,4 +1,5 @@
-//! Reads files of values that describe no workflow, with mistakes reported as those of documents are. It knows no field.
+//! Reads configuration files with values, and reports mistakes like those of documents. The fields
+//! are defined by the target type.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use serde::de::DeserializeOwned;
 use super::DocumentError;
 use super::object_fields::{self, Problems};
 
-/// Reads YAML or JSON as a type that serde reads; a text without a value is the default.
+/// Reads YAML or JSON as a type that implements `Deserialize`. An empty text gives the default
+/// value.
 ///
 /// # Errors
-/// All mistakes, each where it stands.
-pub(crate) fn read_values<T: DeserializeOwned + Default>(name: &Arc<str>, text: &Arc<str>) -> Result<T, DocumentError> {
+/// All mistakes with their positions.
+pub fn read_values<T: DeserializeOwned + Default>(name: &Arc<str>, text: &Arc<str>) -> Result<T, DocumentError> {
     let failed = |misread: Vec<Misread>| DocumentError::new(name, text, misread);
     let (tree, repeated) = Tree::read_with_repeated(text).map_err(failed)?;
     if tree.datum == Datum::Null {
@@ -26,11 +28,11 @@ pub(crate) fn read_values<T: DeserializeOwned + Default>(name: &Arc<str>, text: 
     }
 }
 
-/// The same of a file.
+/// Reads a file like [`read_values`].
 ///
 /// # Errors
-/// Also when it cannot be read, is not UTF-8 or has more than 4 MiB.
-pub(crate) fn open_values<T: DeserializeOwned + Default>(path: &Path) -> Result<T, DocumentError> {
+/// Also if the file cannot be read, is not UTF-8 or has more than 4 MiB.
+pub fn open_values<T: DeserializeOwned + Default>(path: &Path) -> Result<T, DocumentError> {
     let name: Arc<str> = path.display().to_string().into();
     let text = super::text_of(path).map_err(|error| super::unreadable(&name, &error))?;
     read_values(&name, &text.into())

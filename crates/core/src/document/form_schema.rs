@@ -1,18 +1,20 @@
-//! The JSON Schema of each form, for editors that complete and underline. It checks no document: the forms' readers do.
+//! The JSON Schema of each form, for completion and checks in editors. The readers of the forms do
+//! the actual checks.
 
 use serde_json::{Map, Value, json};
 
 use super::{DocumentForm, edges_schema, plan_schema};
 
-/// The dialect that editors understand best.
+/// JSON Schema dialect with the best support in editors.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
 impl DocumentForm {
     /// All forms.
     pub const ALL: [Self; 6] = [Self::Agents, Self::Tools, Self::Edges, Self::Steps, Self::Tree, Self::Graph];
 
-    /// The JSON Schema (draft 7) of the form. A document of the form fits it; what fits may still have
-    /// mistakes that a schema cannot say, such as the name of a node that is not there.
+    /// Returns the JSON Schema (draft 7) of the form. Every valid document of the form matches it.
+    /// A matching document can still have mistakes that a schema cannot express, such as the name
+    /// of a missing node.
     pub fn schema(self) -> Value {
         let mut schema = match self {
             Self::Agents => agents(),
@@ -27,13 +29,13 @@ impl DocumentForm {
         schema
     }
 
-    /// The JSON Schema of all documents: each is of one of the forms.
+    /// Returns the JSON Schema of all documents: a document matches if it has one of the forms.
     pub fn schema_of_all() -> Value {
         let mut any = Self::ALL.map(Self::schema);
         let mut definitions = Map::new();
         for schema in any.iter_mut().filter_map(Value::as_object_mut) {
             schema.remove("$schema");
-            // References begin at the root.
+            // References start at the root of the whole schema, so definitions are moved there.
             if let Some(Value::Object(own)) = schema.remove("definitions") {
                 definitions.extend(own);
             }
@@ -42,12 +44,12 @@ impl DocumentForm {
     }
 }
 
-/// A text that may be left out, also by writing nothing behind the name of its field.
+/// Returns the schema of an optional text. A field without a value counts as missing.
 pub(super) fn text(about: &str) -> Value {
     json!({"type": ["string", "null"], "description": about})
 }
 
-/// A text that says something.
+/// Returns the schema of a non-empty text.
 pub(super) fn name(about: &str) -> Value {
     json!({"type": "string", "pattern": "\\S", "description": about})
 }
@@ -62,7 +64,7 @@ pub(super) fn object(about: &str, required: &[&str], properties: Value) -> Value
     })
 }
 
-/// Who is asked before each node.
+/// Returns the schema of a decider.
 pub(super) fn decider() -> Value {
     let kinds = json!({"enum": ["agent", "tool", "workflow"], "description": "what it is"});
     let named = object("any of them", &["kind", "name"], json!({"kind": kinds, "name": name("its name")}));
@@ -72,7 +74,7 @@ pub(super) fn decider() -> Value {
     })
 }
 
-/// What bounds each run.
+/// Returns the schema of the limits of a run.
 pub(super) fn limits() -> Value {
     let count = |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "description": about});
     let fields = json!({
@@ -140,7 +142,7 @@ fn agents() -> Value {
             "config": {"type": ["object", "null"], "description": "further fields of the request to the model's provider"},
         }),
     );
-    // Documents of other programs have fields that mean nothing here.
+    // Documents of other programs have further fields, which are ignored.
     agent["additionalProperties"] = json!(true);
     let orchestration = object(
         "how the agents work together",
@@ -264,7 +266,7 @@ mod tests {
 
     const WF_001: &str = include_str!("../../tests/documents/wf-001.yaml");
 
-    /// A dependency of [`REVIEW`], and the same with candidates.
+    /// A dependency of [`REVIEW`], and the same dependency with candidates.
     const FIXED: &str = "resolution_mode: fixed\n        fixed_ref: {server_id: code, tool_name: read}";
 
     const POOL: &str =
@@ -272,7 +274,7 @@ mod tests {
 
     const LETTERS: &str = include_str!("../../tests/documents/letters.yaml");
 
-    /// What a form's reader takes and refuses for its fields, its schema takes and refuses.
+    /// The schema accepts and rejects the same fields as the reader of the form.
     #[test]
     fn the_schema_of_a_form_agrees_with_its_reader() {
         let fits = |form: DocumentForm, text: &str| {

@@ -1,4 +1,6 @@
-//! The form `graph`: the plan as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it. It finds no names.
+//! The form `graph`: the graph in the format of
+//! [`Graph::to_json`](crate::workflow::Graph::to_json). Names of tools, agents and workflows are
+//! not resolved here.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Documents that are included in the program when it is compiled, with the types that the program says they have. It
-//! reads each once and executes none.
+//! Documents that are included in the program at compile time, with the types that the program
+//! declares for them.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -12,21 +12,22 @@ use serde_json::Value;
 use super::{Document, DocumentError};
 use crate::workflow::Graph;
 
-/// What a program says of the input and output of a document.
+/// Types of a document's input and output that the program declares.
 #[derive(Clone, Copy)]
 pub(crate) struct DocumentTypes {
-    /// The inputs, each with the JSON Schema of its type.
+    /// Inputs with the JSON Schemas of their types.
     pub(crate) inputs: fn() -> Vec<(&'static str, Value)>,
-    /// The JSON Schema of the output's type.
+    /// JSON Schema of the output's type.
     pub(crate) output: fn() -> Value,
 }
 
 impl DocumentTypes {
-    /// The graph with the types of its inputs, where the document says nothing of them.
+    /// Returns the graph with the types of its inputs. Types that the document declares are kept.
     pub(crate) fn typed(self, graph: &Graph) -> Graph {
         let mut graph = graph.clone();
         for (name, schema) in (self.inputs)() {
             let input =
+                // The schema `true` is the one of an input without a declared type.
                 graph.nodes.iter_mut().find(|node| node.name == name && node.schema.to_value() == Value::Bool(true));
             if let Some(input) = input {
                 input.schema = schema.into();
@@ -35,7 +36,8 @@ impl DocumentTypes {
         graph
     }
 
-    /// What does not fit what the document says of its inputs, and of its output by this schema: a sentence each.
+    /// Returns a message for each type that does not match the document: its inputs, and its
+    /// output, which has this schema.
     pub(crate) fn misfits(self, graph: &Graph, output: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, schema) in (self.inputs)() {
@@ -54,7 +56,7 @@ impl DocumentTypes {
     }
 }
 
-/// A document in the program.
+/// A document that is included in the program.
 #[derive(Clone, Copy)]
 pub struct IncludedDocument {
     pub(crate) name: &'static str,
@@ -63,7 +65,7 @@ pub struct IncludedDocument {
 }
 
 impl IncludedDocument {
-    /// One with the name that is shown with its problems, and its text.
+    /// Creates an included document. `name` is shown with its problems.
     pub const fn new(
         name: &'static str,
         text: &'static str,
@@ -81,8 +83,8 @@ impl IncludedDocument {
 
 inventory::collect!(IncludedDocument);
 
-/// The documents that are linked into the program, ordered by the names of their files. Each was read when the program was
-/// compiled, so one that cannot be read is of another release, and is left out with a warning.
+/// Returns the included documents, sorted by file name. Each was checked at compile time, so a
+/// document that cannot be read comes from another release; it is omitted with a warning.
 pub(crate) fn included() -> &'static [Document] {
     static ALL: OnceLock<Vec<Document>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -95,11 +97,11 @@ pub(crate) fn included() -> &'static [Document] {
     })
 }
 
-/// Checks that a document names no other tools than these and those of the library, as far as the names have no dot:
-/// one with a dot may be that of a toolset.
+/// Checks that a document uses only the tools in `known` and the library's tools. A name with a dot
+/// is not checked, since it may be a tool of a toolset.
 ///
 /// # Errors
-/// Each of them, with its place.
+/// Each unknown tool, with its position.
 pub fn unknown_tools(document: &Document, known: &[&str]) -> Result<(), DocumentError> {
     let of_library = crate::tool::BUILT_IN;
     let is_known = |name: &&str| known.contains(name) || of_library.contains(name) || name.contains('.');

@@ -1,5 +1,12 @@
-//! Workflows as documents: YAML or JSON that is read, checked like code, and executed like any other workflow. It reads and
-//! checks; a runtime that is given a document executes it.
+//! Workflows as documents: YAML or JSON that is read, checked like code, and executed like any
+//! other workflow.
+//!
+//! [`Document::read`] parses the text to a tree of values with positions, recognizes the
+//! [`DocumentForm`] and calls the reader of the form. The reader generates a [`Graph`], inner
+//! graphs and agents (`*_document`, `edges_*`). Problems of the text and of the graphs are
+//! collected in a [`DocumentError`] with their positions in the text. `export_*` converts a graph
+//! back to a document, and `form_schema` describes the forms as JSON Schemas. A runtime that
+//! receives a document resolves the names of tools, agents and workflows, and executes the graph.
 #![doc = include_str!("../docs/document.md")]
 
 mod agents_document;
@@ -50,7 +57,8 @@ pub use self::document_error::{DocumentError, Problem};
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
-pub(crate) use self::file_of_values::{open_values, read_values};
+#[doc(hidden)]
+pub use self::file_of_values::{open_values, read_values};
 pub(crate) use self::included::{DocumentTypes, included};
 use self::object_fields::{Fields, Problems};
 pub(crate) use self::written_names::Described;
@@ -63,9 +71,10 @@ use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 
 /// A workflow that was read from a document.
 ///
-/// Reading checks all that can be known without the program that executes it: the form, the types of its values, names of
-/// nodes, cycles. [`Runtime::check`](crate::Runtime::check) checks the rest, and
-/// [`RuntimeBuilder::document`](crate::runtime::RuntimeBuilder::document) makes the workflow known by its name.
+/// Reading does all checks that do not depend on the program: the form, the types of values,
+/// the names of nodes, cycles. [`Runtime::check`](crate::Runtime::check) checks the rest, and
+/// [`RuntimeBuilder::document`](crate::runtime::RuntimeBuilder::document) registers the workflow by
+/// its name.
 ///
 /// ```
 /// use agentflow::document::Document;
@@ -81,31 +90,31 @@ pub struct Document {
     source: Arc<Source>,
     form: DocumentForm,
     graph: Graph,
-    /// The workflows that it calls and that nobody else does.
+    /// Inner workflows, which only this workflow calls.
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
     card: Option<Value>,
-    /// What the program says of its input and output, of one that is included in the program.
+    /// Types of the input and output that the program declares, for an included document.
     types: Option<DocumentTypes>,
 }
 
-/// The text of a document and where its parts stand.
+/// The text of a document and the positions of its parts.
 pub(crate) struct Source {
     name: Arc<str>,
     text: Arc<str>,
     tree: Tree,
     parts: Parts,
-    /// The same of the workflows that belong to it, by their names, where they have names of their own.
+    /// Positions of the parts of inner workflows with separate namespaces, by workflow.
     inner_parts: HashMap<String, Parts>,
 }
 
-/// Where the values stand that nodes and agents were made of, by their names.
+/// Byte ranges of the values that nodes and agents were generated from, by name.
 type Parts = HashMap<String, Range<usize>>;
 
-/// What is wrong with a graph of a document: its name, and a sentence on each line.
+/// Problems of a graph: its name, and one sentence per line.
 pub(crate) type OfGraph = (String, String);
 
-/// What a form was read as.
+/// The result of reading a form.
 struct Drafted {
     graph: Graph,
     inner: Vec<Graph>,
@@ -113,7 +122,7 @@ struct Drafted {
     parts: Parts,
     inner_parts: HashMap<String, Parts>,
     card: Option<Value>,
-    /// Whether all its nodes and agents could be read, if with mistakes.
+    /// `true` if all nodes and agents could be read, although some may have mistakes.
     is_whole: bool,
 }
 
@@ -125,12 +134,14 @@ impl Drafted {
 }
 
 impl Document {
-    /// Reads the text of a document; `name` is shown with its problems, the file's name for example. At most 4 MiB are
-    /// read, values nested at most 64 deep, at most 200,000 values and 16 MiB of texts, repeated aliases
-    /// included.
+    /// Reads the text of a document. `name` is shown with its problems, for example the name of the
+    /// file.
+    ///
+    /// Limits: 4 MiB of text, nesting 64 levels deep, 200,000 values and 16 MiB of texts, including
+    /// repeated aliases.
     ///
     /// # Errors
-    /// All problems of the document that can be known without a runtime.
+    /// All problems of the document that can be found without a runtime.
     #[doc(alias = "Hydrator")]
     #[doc(alias = "hydrate")]
     pub fn read(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
@@ -160,7 +171,7 @@ impl Document {
         };
         let source = Arc::new(Source { name, text, tree, parts, inner_parts });
         let document = Self { source, form, graph, inner, agents, card, types: None };
-        // A sentence about one of two nodes of a name does not say which.
+        // With two nodes of the same name, a message about one of them would be ambiguous.
         let is_whole = is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
         let error = document.with_problems_of_graphs(error, is_whole);
         if error.problems().is_empty() {
@@ -170,8 +181,10 @@ impl Document {
         Err(error.checkable_as(Checkable::of(form, &source.tree, is_whole.then_some(document))))
     }
 
-    /// With what is wrong with the graphs, whatever their names refer to. Mistakes that were found before may be why a node
-    /// is wrong; nodes of one name and cycles are wrong in any case, also where some nodes could not be read.
+    /// Adds the problems of the graphs that do not depend on names outside of the document. If
+    /// mistakes were found before, they may be the cause of problems of the same node, which are
+    /// then omitted. Duplicate names and cycles are reported in any case, even if some nodes could
+    /// not be read.
     fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
         let source = &self.source;
         let is_draft = !error.problems().is_empty();
@@ -194,8 +207,8 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// The errors of [`read`](Self::read), and if the file cannot be read, is not UTF-8, or is not a regular file but, for
-    /// example, a pipe.
+    /// The errors of [`read`](Self::read), and if the file cannot be read, is not UTF-8, or is not
+    /// a regular file, such as a pipe.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocumentError> {
         let path = path.as_ref();
         Self::of_file(path, text_of(path))
@@ -209,7 +222,7 @@ impl Document {
         }
     }
 
-    /// The form that it is written in.
+    /// The form of the document.
     pub fn form(&self) -> DocumentForm {
         self.form
     }
@@ -219,28 +232,31 @@ impl Document {
         &self.graph.name
     }
 
-    /// The workflow that it describes.
+    /// The workflow that the document describes.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The workflows that belong to it, those first that others call: parts of a [`Tree`](DocumentForm::Tree) that are called as
-    /// one, the rounds of agents, the choices from pools.
+    /// The inner workflows, called workflows before their callers: parts of a
+    /// [`Tree`](DocumentForm::Tree) that are called as a unit, rounds of agents, and choices from
+    /// pools.
     pub fn inner(&self) -> &[Graph] {
         &self.inner
     }
 
-    /// The names of the agents that it describes, beside the workflow.
+    /// The names of the agents that the document describes.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.agents.iter().map(|agent| &*agent.name)
     }
 
-    /// What others are shown of the workflow: `a2a` of the form [`Agents`](DocumentForm::Agents), as it is written.
+    /// The agent card for other programs: the field `a2a` of the form
+    /// [`Agents`](DocumentForm::Agents), as written.
     pub fn card(&self) -> Option<&Value> {
         self.card.as_ref()
     }
 
-    /// The tools that it names, each once, ordered by name: those that its nodes call and those that its agents have.
+    /// The tools that the document names, sorted and without duplicates: those that its nodes call
+    /// and those of its agents.
     pub fn tools(&self) -> Vec<&str> {
         let calls = self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
         let deciders = self.graphs().filter_map(|graph| graph.decider.as_ref());
@@ -253,8 +269,8 @@ impl Document {
         tools
     }
 
-    /// The version of the document: the SHA-256 of what it says, 64 hexadecimal digits. Comments, the layout of the text
-    /// and the order of fields do not count.
+    /// The version of the document: the SHA-256 of its values as 64 hexadecimal digits. Comments,
+    /// layout and the order of fields do not matter.
     pub fn hash(&self) -> Arc<str> {
         hash_of(&self.source.tree.to_json())
     }
@@ -263,27 +279,33 @@ impl Document {
         self.types
     }
 
-    /// What others can call: its workflow, and its agents.
+    /// The workflow and the agents that other documents can call.
     pub(crate) fn describes(&self) -> Vec<Described> {
         written_names::described_by(&self.source.tree)
     }
 
-    /// The models of its agents, each with the agent's name.
+    /// The models of the agents, each with the agent's name.
     pub(crate) fn models(&self) -> impl Iterator<Item = (&str, &str)> {
         self.agents.iter().filter_map(|agent| Some((&*agent.name, agent.model.as_deref()?)))
     }
 
-    /// The workflows that belong to it, those first that others call.
+    /// All workflows, called workflows before their callers.
     pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
         self.inner.iter().chain([&self.graph])
+    }
+
+    /// Returns the name of the file or text that the document was read from.
+    #[doc(hidden)]
+    pub fn source_name(&self) -> &str {
+        self.source.name()
     }
 
     pub(crate) fn source(&self) -> &Arc<Source> {
         &self.source
     }
 
-    /// The agents, with models that stand in the place of theirs and tools as `find` finds them, and what is not found: a
-    /// sentence each.
+    /// Creates the agents. `model` returns a replacement for an agent's model, and `find` resolves
+    /// the names of tools. Also returns a message for each missing item.
     pub(crate) fn made_agents(
         &self,
         model: &dyn Fn(&str) -> Option<ModelSource>,
@@ -296,10 +318,10 @@ impl Document {
     }
 }
 
-/// What a name in an agent's list of tools leads to, or a sentence that says that there is no such tool.
+/// Resolves a name in an agent's list of tools. The error describes the missing tool.
 pub(crate) type FindTools<'a> = &'a dyn Fn(&str) -> Result<ToolList, String>;
 
-/// The model of the agents that a document makes of its nodes.
+/// Reads the model of the agents that are generated for nodes.
 fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t str> {
     let tree = fields.text("model", problems)?;
     let model = tree.text()?;
@@ -309,7 +331,7 @@ fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t 
     Some(model)
 }
 
-/// Who is asked before each node: the name of an agent, or `kind` and `name`.
+/// Reads the decider: the name of an agent, or an object with `kind` and `name`.
 fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decider> {
     let tree = fields.get("decider")?;
     match tree.text() {
@@ -322,7 +344,7 @@ fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decide
     }
 }
 
-/// What bounds each run.
+/// Reads the limits of each run.
 fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
     fields.read("limits", problems).unwrap_or_default()
 }
@@ -336,10 +358,11 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     text_file::read(path, text_tree::MOST_BYTES)
 }
 
-/// Signs of expressions and placeholders, which no name has.
+/// Characters of expressions and placeholders, which names do not contain.
 const SIGNS: [char; 9] = ['{', '(', '=', '<', '>', '&', '|', '!', ' '];
 
-/// The most problems whose places are looked for: each may take a look at the whole document.
+/// Maximum number of problems whose positions are determined. Each can take a search of the whole
+/// document.
 const MOST_PLACED: usize = 300;
 
 impl Source {
@@ -351,15 +374,15 @@ impl Source {
         &self.text
     }
 
-    /// The problems that sentences tell of, one on each line, with their places.
+    /// Determines the positions of problems, which are given as one sentence per line.
     ///
-    /// A sentence names in backticks what it is about: first the node and then words in it, the last of which is looked
-    /// for in what the node was made of; or the wrong word at once.
+    /// A sentence contains names in backticks: first the node and then words in it, the last of
+    /// which is searched in the value of the node; or only the wrong word.
     pub(crate) fn error(&self, sentences: &str) -> DocumentError {
         self.error_of(&[(String::new(), sentences.to_owned())])
     }
 
-    /// The same of sentences about graphs.
+    /// Determines the positions of problems of several graphs.
     pub(crate) fn error_of(&self, sentences: &[OfGraph]) -> DocumentError {
         let mut seen = HashSet::new();
         let lines = sentences.iter().flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
@@ -375,9 +398,9 @@ impl Source {
         DocumentError::new(&self.name, &self.text, misread)
     }
 
-    /// With the problems, as sentences, of the graphs that were read in spite of mistakes.
+    /// Adds the problems of the graphs that were read despite mistakes.
     pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &[OfGraph]) -> DocumentError {
-        // Parts may lie in each other.
+        // Parts can be nested. The smallest part around a position is relevant.
         let parts = || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
         error.with_those_of(&self.error_of(sentences), |place| {
             let around = parts().filter(|part| part.start <= place.start && place.end <= part.end);
@@ -386,10 +409,10 @@ impl Source {
     }
 
     fn placed(&self, sentence: &str, inner: Option<&Parts>, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
-        // What is offered in the place of a word is not what is wrong.
+        // A suggested replacement is not the position of the problem.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
         let said = said.split("; give its runtime ").next().unwrap_or_default();
-        // A missing argument is not in the document.
+        // A missing argument has no position in the document.
         let said = if said.ends_with(", which is not given") {
             said.rsplit_once(" needs `").map_or(said, |(said, _)| said)
         } else {
@@ -402,21 +425,21 @@ impl Source {
             parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));
         let place = match part {
             Some((own, part)) => {
-                // What is wrong is said last: `the tool `search` has no argument `qeury``.
+                // The wrong word is the last one: `the tool `search` has no argument `qeury``.
                 let others = words.iter().enumerate().rev().filter(|(at, _)| *at != own).map(|(_, word)| word);
-                // The name of a tool of a server is written in two fields.
+                // The name of an MCP tool is split over two fields, the server and the tool.
                 let of_server = |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
                 let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
                 // A quoted expression or placeholder is unambiguous.
                 let quoted = words.iter().filter(|word| word.contains(SIGNS)).find_map(|word| self.word(part, word));
-                // A node may have the name of its server.
+                // The node and the server can have the same name.
                 let server = said.rsplit_once("no MCP server `").and_then(|(_, name)| name.strip_suffix('`'));
                 let server = server.and_then(|name| self.word_at(written_names::place_of_server(part, name)?, name));
                 let at = server.or(quoted).or_else(|| others.chain(words.get(own)).find_map(at));
                 at.unwrap_or_else(|| part.at.clone())
             }
             None => {
-                // A field of the document as a whole, and what is wrong in it.
+                // The first word is a field of the document, and the problem is inside of it.
                 let field = words.first().and_then(|word| self.tree.field(word));
                 let value = field.and_then(|of| words.iter().skip(1).find_map(|word| self.word(&of.value, word)));
                 let at = value.or_else(|| words.iter().find_map(|word| self.word(&self.tree, word)));
@@ -426,7 +449,7 @@ impl Source {
         Misread::new(place, sentence)
     }
 
-    /// Where a word stands in a part, in a longer text too.
+    /// Returns the position of a word in a part, also within a longer text.
     fn word(&self, part: &Tree, word: &str) -> Option<Range<usize>> {
         self.word_at(part.place_of(word)?, word)
     }

@@ -1,5 +1,5 @@
-//! Reads the fields of objects of a document and notes every mistake in them: what is missing, unknown or of another type.
-//! It knows no form.
+//! [`Fields`] reads the fields of an object in a document, and reports every mistake in
+//! [`Problems`]: missing fields, unknown fields and wrong types. The readers of the forms use it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_path_to_error::Segment;
 
 use crate::workflow::in_words;
 
-/// The mistakes found so far in a text.
+/// The mistakes that were found in a text so far.
 pub(super) struct Problems {
     text: Arc<str>,
     pub(super) found: Vec<Misread>,
@@ -27,19 +27,19 @@ impl Problems {
         self.found.push(Misread::new(at.clone(), message));
     }
 
-    /// Notes what is wrong with a brace of a text, or with the placeholder that it begins; `number` of its braces stand before
-    /// it.
+    /// Reports a problem at a brace of a text, or at the placeholder that it starts. `number` is
+    /// the number of braces before it.
     pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, message: impl Into<String>) {
-        // Each is looked for in the whole text.
+        // Each search scans the text, so the number of searches is limited.
         let is_looked_for = self.found.len() < super::MOST_PLACED;
         let at = if is_looked_for { self.brace(tree, number) } else { None };
         self.note(&at.unwrap_or_else(|| tree.at.clone()), message);
     }
 
-    /// A brace, to the end of the placeholder that it begins.
+    /// Returns the range from a brace to the end of its placeholder.
     fn brace(&self, tree: &Tree, number: usize) -> Option<Range<usize>> {
         let written = self.text.get(tree.at.clone())?;
-        // One that is written as an escape is not found by counting.
+        // A brace that is written as an escape sequence cannot be found by counting.
         if braces(written) != braces(tree.text()?) {
             return None;
         }
@@ -50,12 +50,12 @@ impl Problems {
     }
 }
 
-/// Fields with the name of the object that they are in.
+/// Fields that contain the name of their object.
 const OWN_NAMES: [&str; 3] = ["name", "node_id", "id"];
 
 const BRACES: [char; 2] = ['{', '}'];
 
-/// How many braces a text has.
+/// Returns the number of braces in a text.
 pub(super) fn braces(text: &str) -> usize {
     text.matches(BRACES).count()
 }
@@ -64,17 +64,17 @@ pub(super) fn braces(text: &str) -> usize {
 pub(super) struct Fields<'t> {
     pub(super) tree: &'t Tree,
     fields: &'t [Field],
-    /// What the object is, such as `a node`.
+    /// Description of the object for messages, such as `a node`.
     what: &'static str,
     asked: Vec<&'static str>,
-    /// Those of them that have to be given and are not.
+    /// Required fields that are missing.
     missing: Vec<&'static str>,
-    /// Whether `node_id` may be written as `nodeId`.
+    /// `true` if `nodeId` is accepted for `node_id`.
     is_camel: bool,
 }
 
 impl<'t> Fields<'t> {
-    /// The fields of what has to be an object.
+    /// Returns the fields of a value that must be an object.
     pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
         match &tree.datum {
             Datum::Object(fields) => {
@@ -87,18 +87,19 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Reads `nodeId`, too, where `node_id` is asked for.
+    /// Also accepts camel case, such as `nodeId` for `node_id`.
     pub(super) fn or_camel(mut self) -> Self {
         self.is_camel = true;
         self
     }
 
-    /// The value of a field, where it is given and not `null`.
+    /// Returns the value of a field, unless it is missing or `null`.
     pub(super) fn get(&mut self, name: &'static str) -> Option<&'t Tree> {
         self.find(name).filter(|value| value.datum != Datum::Null)
     }
 
-    /// The same of a field for which `null` is a value like others, where that is written: nothing behind the `:` is not given.
+    /// Like [`get`](Self::get), but also returns a written `null`. A field without any value after
+    /// the `:` counts as missing.
     pub(super) fn get_or_null(&mut self, name: &'static str) -> Option<&'t Tree> {
         self.find(name).filter(|value| value.datum != Datum::Null || !value.at.is_empty())
     }
@@ -114,7 +115,7 @@ impl<'t> Fields<'t> {
         field.name == name || (self.is_camel && field.name == camel(name))
     }
 
-    /// Texts by their names; none where the field is absent.
+    /// Reads an object of texts. A missing field gives an empty list.
     pub(super) fn texts_by_name(
         &mut self,
         name: &'static str,
@@ -129,7 +130,7 @@ impl<'t> Fields<'t> {
         texts.filter_map(|field| Some((field.name.as_str(), field.value.text()?, &field.value))).collect()
     }
 
-    /// `true` or `false`; an absent one is `default`.
+    /// Reads a boolean. A missing field gives `default`.
     pub(super) fn flag(&mut self, name: &'static str, default: bool, problems: &mut Problems) -> bool {
         match self.get(name) {
             Some(Tree { datum: Datum::Bool(value), .. }) => *value,
@@ -141,7 +142,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// One of some words.
+    /// Reads a text that must be one of `words`.
     pub(super) fn word(
         &mut self,
         name: &'static str,
@@ -160,7 +161,7 @@ impl<'t> Fields<'t> {
         found
     }
 
-    /// The value of a field that has to be given; [`end`](Self::end) notes that it is not.
+    /// Returns the value of a required field. If it is missing, [`end`](Self::end) reports it.
     pub(super) fn need(&mut self, name: &'static str) -> Option<&'t Tree> {
         let found = self.get(name);
         if found.is_none() && !self.missing.contains(&name) {
@@ -169,12 +170,12 @@ impl<'t> Fields<'t> {
         found
     }
 
-    /// A text.
+    /// Reads a text.
     pub(super) fn text(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'t Tree> {
         self.get(name).filter(|tree| is_text(tree, name, problems))
     }
 
-    /// A text that has to be given and is not empty.
+    /// Reads a required, non-empty text.
     pub(super) fn need_text(&mut self, name: &'static str, problems: &mut Problems) -> Option<(&'t str, &'t Tree)> {
         let tree = self.need(name).filter(|tree| is_text(tree, name, problems))?;
         let text = tree.text()?;
@@ -185,7 +186,7 @@ impl<'t> Fields<'t> {
         Some((text, tree))
     }
 
-    /// A list; an absent one is empty.
+    /// Reads a list. A missing field gives an empty list.
     pub(super) fn list(&mut self, name: &'static str, problems: &mut Problems) -> &'t [Tree] {
         match self.get(name) {
             Some(Tree { datum: Datum::List(items), .. }) => items,
@@ -197,23 +198,25 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A list of texts; an absent one is empty.
+    /// Reads a list of texts. A missing field gives an empty list.
     pub(super) fn texts(&mut self, name: &'static str, problems: &mut Problems) -> Vec<(&'t str, &'t Tree)> {
         let items = self.list(name, problems).iter();
         items.filter(|item| is_text(item, name, problems)).filter_map(|item| Some((item.text()?, item))).collect()
     }
 
-    /// A value of a type that serde reads.
+    /// Reads a value of a type that implements `Deserialize`.
     pub(super) fn read<T: DeserializeOwned>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
         self.get(name).and_then(|tree| read(tree, problems))
     }
 
-    /// Notes what was not asked for, and what is missing, unless it is there under a name that is near.
+    /// Reports unknown fields and missing required fields. A missing field is not reported if an
+    /// unknown field has a similar name.
     pub(super) fn end(self, problems: &mut Problems) {
         self.end_with(false, problems);
     }
 
-    /// The same for an object that may have further fields: notes only those with nearly the name of a known field.
+    /// Like [`end`](Self::end), for an object that may have further fields: reports an unknown
+    /// field only if its name is similar to a known field.
     pub(super) fn end_with_further(self, problems: &mut Problems) {
         self.end_with(true, problems);
     }
@@ -228,6 +231,8 @@ impl<'t> Fields<'t> {
                     problems.note(&field.at, format!("`{first}` and `{}` are one field; keep one", field.name));
                 }
             } else {
+                // `nodes` is also similar to `nodes_per_run`: a name can be the beginning of a
+                // longer one.
                 let begins = |name: &&str| name.strip_prefix(&*field.name).is_some_and(|rest| rest.starts_with('_'));
                 let near = nearest(&field.name, self.asked.iter().copied());
                 let near = near.or_else(|| self.asked.iter().copied().find(begins));
@@ -245,7 +250,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// The object by its name, where it has one: the agent `reader`.
+    /// Returns the description of the object with its name, such as ``the agent `reader` ``.
     fn what_is_named(&self) -> String {
         let kind = self.what.strip_prefix("a ").or_else(|| self.what.strip_prefix("an ")).unwrap_or(self.what);
         let field = self.asked.iter().find(|name| OWN_NAMES.contains(name));
@@ -256,13 +261,13 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Where the object begins.
+    /// Returns the position of the object.
     fn start(&self) -> Range<usize> {
         self.fields.first().map_or(self.tree.at.clone(), |field| field.at.clone())
     }
 }
 
-/// `nodeId` for `node_id`.
+/// Converts `node_id` to `nodeId`.
 pub(super) fn camel(name: &str) -> String {
     let mut parts = name.split('_');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -282,8 +287,9 @@ fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
     is
 }
 
-/// A value of a type that serde reads. What serde says of the first mistake is noted where it stands; then the field is left
-/// out, and the rest is read for further ones. The value is that of what is left, where this is one.
+/// Reads a value of a type that implements `Deserialize`, and reports all mistakes. serde reports
+/// only the first mistake, so its field is removed and the rest is read again. Returns the value
+/// without the removed fields, if that is valid.
 pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) -> Option<T> {
     let mut json = tree.to_json();
     let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -293,7 +299,7 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
             Err(error) => error,
         };
         let message = error.inner().to_string();
-        // It is missing since it was left out, or is there under a name that was noted.
+        // A field that was removed here, or misspelled, is reported by serde as missing.
         let missing = left_out.iter().chain(&meant).any(|name| message.starts_with(&format!("missing field `{name}`")));
         let path: Vec<&Segment> = error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
         let (at, name) = place(tree, &path, &message);
@@ -311,8 +317,8 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
     }
 }
 
-/// A sentence of serde's for those who write documents: without the list of names where one of them is near, and with types
-/// in words.
+/// Adapts a message of serde for authors of documents: omits the list of names if one of them is
+/// similar, and describes types in words.
 fn for_a_reader(sentence: &str) -> String {
     if let (Some((problem, _)), Some((_, near))) =
         (sentence.split_once(", expected "), sentence.split_once("; did you mean"))
@@ -331,7 +337,7 @@ fn for_a_reader(sentence: &str) -> String {
     sentence.to_owned()
 }
 
-/// Where a path of serde's leads, and the name of the field at its end.
+/// Returns the range that a path of serde refers to, and the name of the last field.
 fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option<String>) {
     let (mut at, mut name, mut here) = (tree.at.clone(), None, tree);
     for part in path {
@@ -352,13 +358,14 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
         let Some(next) = next else { break };
         (at, here) = (next.at.clone(), next);
     }
-    // serde says of some types which word it is without a path to it; so do those that are read from a text.
+    // For enums, and for types that are parsed from texts, the path of serde ends before the wrong
+    // word.
     let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
     let place = word.and_then(|word| here.place_of(word));
     (place.unwrap_or(at), name)
 }
 
-/// Leaves out what a path leads to.
+/// Removes the field that a path refers to. Returns `false` if it is not a field of an object.
 fn remove(json: &mut Value, path: &[&Segment]) -> bool {
     let Some((last, before)) = path.split_last() else { return false };
     let mut here = json;

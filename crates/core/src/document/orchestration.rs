@@ -1,4 +1,5 @@
-//! The agents of a document of the form `agents`: what each is and is asked, and in which order. It makes no graph.
+//! The agents of a document of the form `agents`: their settings, their messages, and the order in
+//! which they run. `agents_document.rs` generates the graph.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use crate::event::EXIT_TOOL;
 use crate::model::{ModelRef, ModelSettings};
 use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
 
-/// The most rounds of a loop that only an agent ends.
+/// Default maximum number of rounds of a loop that an agent ends.
 const MOST_ROUNDS: u32 = 500;
 
-/// Types in documents of other programs, each with its replacement.
+/// Types of agents in other programs, each with its replacement.
 const OTHER_TYPES: [(&str, &str); 6] = [
     ("tool", "the forms `tools` and `tree` call a tool"),
     ("code", "write a tool of the program, which the forms `tools` and `tree` call"),
@@ -30,7 +31,7 @@ const OTHER_TYPES: [(&str, &str); 6] = [
     ("loop", "`orchestration` has this type, and a `loop` of the form `tree` is a part of others"),
 ];
 
-/// Orchestrations in documents of other programs, each with its replacement.
+/// Orchestrations in other programs, each with its replacement.
 const OTHER_ORCHESTRATIONS: [(&str, &str); 4] = [
     ("react", "an agent with `tools` works so by itself, so write `sequential` with one agent"),
     ("dag", "the forms `tools` and `edges` have dependencies between nodes"),
@@ -38,7 +39,7 @@ const OTHER_ORCHESTRATIONS: [(&str, &str); 4] = [
     ("router", "the form `tree` has `route`, and a `decider` is an agent that is asked before each node"),
 ];
 
-/// An agent, as it is written.
+/// An agent of the document.
 pub(super) struct Member<'t> {
     pub(super) tree: &'t Tree,
     pub(super) name: &'t str,
@@ -46,7 +47,8 @@ pub(super) struct Member<'t> {
     description: Option<&'t str>,
     instructions: String,
     instruction: Option<&'t Tree>,
-    /// The paragraphs of its instruction that have placeholders, each with how many braces stand before it.
+    /// Paragraphs of the instruction with placeholders, each with the number of braces before it.
+    /// They are part of the message to the agent, since only the other paragraphs are constant.
     asks: Vec<(Template, usize)>,
     tools: Vec<&'t str>,
     output_key: Option<(&'t str, &'t Tree)>,
@@ -98,7 +100,7 @@ impl<'t> Member<'t> {
                     Ok(template) if template.placeholders().next().is_some() => asks.push((template, before)),
                     Ok(template) => instructions.push(template.as_str().replace("{{", "{").replace("}}", "}")),
                     Err(error) => {
-                        // Where braces were doubled, their numbers are those of another text.
+                        // If braces were doubled, their numbers do not match the written text.
                         let number =
                             if text == written { before + braces(&paragraph[..error.at()]) } else { usize::MAX };
                         problems.note_at_brace(instruction, number, error.to_string());
@@ -146,8 +148,9 @@ impl<'t> Member<'t> {
         }
     }
 
-    /// What it is asked: the paragraphs of its instruction that have placeholders and then the message; or the message and
-    /// what those before it answered.
+    /// Returns the message to the agent: the paragraphs of its instruction with placeholders,
+    /// followed by the message of the workflow. Without such paragraphs: the message of the
+    /// workflow, and the answers of the agents before it.
     pub(super) fn asked(&self, before: &[&Member<'_>], in_round: bool, problems: &mut Problems) -> Mapping {
         if self.asks.is_empty() {
             let message = (MESSAGE, Mapping::from(MESSAGE));
@@ -166,7 +169,7 @@ impl<'t> Member<'t> {
         }
     }
 
-    /// A text with the names of agents in place of their keys.
+    /// Replaces the keys in a paragraph's placeholders with the names of the agents that save them.
     fn with_nodes(
         &self,
         (ask, braces_before): &(Template, usize),
@@ -190,7 +193,7 @@ impl<'t> Member<'t> {
                     text.push_str(name);
                     copied = at + root.len();
                 }
-                // A value of the application, or of the user.
+                // A value of the application or the user, which is read from the state.
                 None if root.contains(':') => {}
                 None => {
                     let keys = before.iter().filter_map(|member| Some(member.output_key?.0));
@@ -211,7 +214,8 @@ impl<'t> Member<'t> {
     }
 }
 
-/// Reads the settings of the model: those that have a name here, and further fields of the request in `config`.
+/// Reads the settings of the model: the known settings, and further fields of the request in
+/// `config`.
 fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
     let mut settings = ModelSettings::default();
     if let Some(temperature) = fields.read("temperature", problems) {
@@ -244,8 +248,8 @@ fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
     settings
 }
 
-/// Doubles the braces of JSON objects in a text, so that they are no placeholders. A JSON object begins with a name in quotes,
-/// or is empty.
+/// Doubles the braces of JSON objects in a text, so that they are not placeholders. A JSON object
+/// starts with a name in quotes, or is empty.
 fn with_literal_json(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(['{', '}']) {
@@ -264,7 +268,8 @@ fn with_literal_json(text: &str) -> String {
     out
 }
 
-/// Returns the length of the JSON object at the beginning of a text, by its braces and quotes.
+/// Returns the length of the JSON object at the beginning of a text. Only braces and quotes are
+/// parsed.
 fn object_at(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('{')?.trim_start();
     if !inside.starts_with(['"', '}']) {
@@ -289,7 +294,7 @@ fn object_at(text: &str) -> Option<usize> {
     None
 }
 
-/// The paragraphs of a text, which blank lines separate.
+/// Splits a text into paragraphs at blank lines.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut all: Vec<Vec<&str>> = vec![Vec::new()];
     for line in text.trim().lines() {
@@ -309,7 +314,7 @@ fn problem_of_key(key: &str) -> Option<String> {
     })
 }
 
-/// How agents work together.
+/// The order in which the agents run.
 pub(super) enum Orchestration {
     Sequential(Vec<usize>),
     Parallel(Vec<usize>),
@@ -340,7 +345,7 @@ impl Orchestration {
                     let near = nearest(name, members.iter().map(|member| member.name));
                     let hint = did_you_mean(near);
                     problems.note(&at.at, format!("there is no agent `{name}` in this document{hint}"));
-                    // The rest is checked as it is meant.
+                    // Continue with the suggested name, to find further mistakes.
                     let meant = members.iter().position(|member| Some(member.name) == near);
                     agents.extend(meant.filter(|member| !agents.contains(member)));
                 }
@@ -349,6 +354,7 @@ impl Orchestration {
         for (at, member) in members.iter().enumerate() {
             if members[..at].iter().any(|other| other.name == member.name) {
                 problems.note(&member.tree.at, format!("two agents are named `{}`; rename one", member.name));
+            // Only if all names are valid: otherwise a misspelled name may mean this agent.
             } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {
                 let name = member.name;
                 problems.note(
@@ -367,6 +373,7 @@ impl Orchestration {
             };
             problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
         }
+        // Continue with the suggested word, to find further mistakes.
         let kind = near?;
         if let Some(most) = most.filter(|_| kind != "loop") {
             problems.note(&most.at, "only a `loop` has `max_iterations`");
@@ -389,7 +396,7 @@ impl Orchestration {
         }
     }
 
-    /// The agents in their order.
+    /// Returns the agents in their order.
     pub(super) fn members<'m, 't>(&self, members: &'m [Member<'t>]) -> Vec<&'m Member<'t>> {
         let (Self::Sequential(agents) | Self::Parallel(agents) | Self::Loop { agents, .. }) = self;
         agents.iter().filter_map(|at| members.get(*at)).collect()

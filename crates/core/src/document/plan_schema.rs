@@ -1,5 +1,5 @@
-//! The JSON Schemas of the plan itself, of a node's policy and of changes of the state. They check no document: the readers of a
-//! [`Graph`](crate::workflow::Graph) and its parts do.
+//! The JSON Schemas of the form `graph`, of a node's policy and of changes of the state, for
+//! editors. The readers of [`Graph`](crate::workflow::Graph) and its parts do the actual checks.
 
 use serde_json::{Value, json};
 
@@ -25,14 +25,14 @@ fn list(items: Value, about: &str) -> Value {
     json!({"type": "array", "items": items, "description": about})
 }
 
-/// An object with one field, which says what it is.
+/// Returns the schema of an object with exactly one of these fields, which determines its kind.
 fn one_of(about: &str, fields: Value) -> Value {
     let mut schema = object(about, &[], fields);
     (schema["minProperties"], schema["maxProperties"]) = (1.into(), 1.into());
     schema
 }
 
-/// What is done when a node fails, takes long, or needs a person's word.
+/// Returns the schema of a node's policy.
 pub(super) fn policy() -> Value {
     let classes = json!({"enum": [
         "timeout", "rate_limit", "unavailable", "tool_error", "model_error", "validation", "permission", "cancelled", "any"
@@ -69,7 +69,7 @@ pub(super) fn policy() -> Value {
     )
 }
 
-/// Changes of the state.
+/// Returns the schema of changes of the state.
 pub(super) fn transform() -> Value {
     let keys = |about: &str| list(json!({"type": "string"}), about);
     let texts_by_key =
@@ -97,7 +97,7 @@ pub(super) fn transform() -> Value {
     list(change, "changes of the state")
 }
 
-/// A mapping; it stands once, since mappings stand within each other.
+/// Returns the schema of a mapping. It is a definition, since mappings are recursive.
 fn mapping() -> Value {
     let inner = || json!({"$ref": "#/definitions/mapping"});
     let fields = json!({
@@ -123,7 +123,7 @@ fn mapping() -> Value {
     schema
 }
 
-/// What a node does.
+/// Returns the schema of a node's body.
 fn does() -> Value {
     let made = || json!({"$ref": "#/definitions/mapping"});
     let call = || {
@@ -225,7 +225,7 @@ fn node() -> Value {
             "dependencies": list(dependency(), "the bindings of its dependencies, of a pool all candidates"),
             "policy": policy(),
             "schema": {"type": ["object", "boolean"], "description": "the JSON Schema of its output"},
-            // What is written of a graph of the program.
+            // Fields of graphs of `#[workflow]` functions.
             "calls": text("what it calls, as the program has it"),
             "callee": text_or_none("what that is beside a function"),
             "order": list(json!({"type": "object"}), "nodes above it that must have ended before"),
@@ -273,7 +273,8 @@ mod tests {
     use crate::state::StateTransform;
     use crate::workflow::{GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy};
 
-    /// The fields that a reader knows, as it lists them of one that it does not.
+    /// Returns the fields that a reader accepts, taken from its error message about an unknown
+    /// field.
     fn fields_of<T: DeserializeOwned>(wrong: Value) -> BTreeSet<String> {
         let Err(error) = serde_json::from_value::<T>(wrong) else { panic!("it is read") };
         let error = error.to_string();

@@ -1,4 +1,5 @@
-//! Misspelt keywords in the JSON Schemas of documents: a schema takes any keyword, so a misspelt one would say nothing.
+//! Finds misspelled keywords in the JSON Schemas of documents. JSON Schema allows unknown keywords,
+//! so a misspelled one would be ignored silently.
 
 use agentflow_schema::text::{did_you_mean, nearest};
 use agentflow_schema::text_tree::{Datum, Tree};
@@ -25,11 +26,11 @@ const SCHEMAS: [&str; 16] = [
     "unevaluatedProperties",
 ];
 
-/// Keywords whose value has schemas by names.
+/// Keywords whose value is an object of schemas.
 const NAMED: [&str; 6] =
     ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
 
-/// All other keywords, also those of OpenAPI. Their values are not schemas.
+/// All other keywords, including those of OpenAPI. Their values are not schemas.
 const OTHERS: [&str; 47] = [
     "$anchor",
     "$comment",
@@ -80,7 +81,7 @@ const OTHERS: [&str; 47] = [
     "xml",
 ];
 
-/// Notes each keyword of a schema that is unknown and near to one that is known.
+/// Reports each unknown keyword with a name similar to a known keyword.
 pub(super) fn check_keywords(schema: &Tree, problems: &mut Problems) {
     let Datum::Object(fields) = &schema.datum else { return };
     for field in fields {

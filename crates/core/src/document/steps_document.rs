@@ -1,4 +1,5 @@
-//! The form `steps`: calls of servers and agents, one after another. It finds no names.
+//! The form `steps`: calls of servers and agents in sequence. Names of servers and agents are not
+//! resolved here.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -50,6 +51,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     graph.decider = decider;
     graph.limits = limits;
     graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
+    // The names of additional nodes must differ from all steps, including later ones.
     let mut taken: BTreeSet<String> = steps.iter().map(|step| step.id.to_owned()).collect();
     let mut before = free_name("begin", &|name| !taken.contains(name));
     taken.insert(before.clone());
@@ -83,7 +85,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                 asked(agent, step.text, &shown)
             }
         };
-        // What is given to a step does not name the step before it, so an edge does.
+        // A step reads the whole state instead of the previous step, so the order needs an edge.
         let mut node = GraphNode::new(step.id, GraphBody::Call(call)).save(step.id, "");
         node.dependencies.push(step.binding());
         graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
@@ -92,7 +94,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     Some(Drafted { agents, ..Drafted::of(graph, parts) })
 }
 
-/// A step, as it is written.
+/// A step of the document.
 struct Step<'t> {
     tree: &'t Tree,
     id: &'t str,
@@ -116,7 +118,8 @@ impl<'t> Step<'t> {
             Some(_) => fields.word("kind", &["mcp", "a2a"], problems),
             None => None,
         };
-        // What belongs to the other kind is known, and said to be wrong here.
+        // Fields of the other kind are accepted by the reader, so that the message can name their
+        // kind.
         let (own, others): (&str, &[&'static str]) = match kind {
             Some("a2a") => ("task", &["capability", "server_id", "tool_name"]),
             _ => ("capability", &["task", "agent_id", "endpoint"]),
@@ -132,7 +135,7 @@ impl<'t> Step<'t> {
             problems.note(&at.at, format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"));
         }
         let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
-            // One that is not a text was noted.
+            // A value of another type has already been reported.
             if tree.field(own).is_none_or(|field| field.value.text().is_some() || field.value.datum == Datum::Null) {
                 problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
             }
@@ -172,7 +175,7 @@ impl<'t> Step<'t> {
     }
 }
 
-/// Whether a text can be the name of a server or an agent.
+/// Returns `true` if a text can be the name of a server or an agent.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
 }

@@ -1,5 +1,5 @@
-//! Values of a document that have placeholders: which names they read, and how such a value is made of outputs. What a
-//! placeholder is, [`Template`](crate::template::Template) says.
+//! Values of a document with placeholders: conversion to a [`Mapping`], and the names that they
+//! read. The syntax of placeholders is defined by [`Template`](crate::template::Template).
 
 use agentflow_schema::template::Template;
 use agentflow_schema::text_tree::{Datum, Field, Tree};
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::object_fields::{Problems, braces};
 use crate::workflow::Mapping;
 
-/// How a value of a document is made: each text in it is a template. What is wrong with one is noted. The first names of
-/// placeholders are added to `roots`.
+/// Converts a value to a mapping, in which each text is a template. Mistakes in templates are
+/// reported. The first names of placeholders are added to `roots`.
 pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems) -> Mapping {
     match &tree.datum {
         Datum::Text(_) => text(tree, roots, problems),
@@ -33,7 +33,8 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
     }
 }
 
-/// The name in a placeholder without quotes, `{name}` or `{ name }`. An object with such a field has a `:` after its name.
+/// Returns the name in an unquoted placeholder, `{name}` or `{ name }`, which YAML reads as an
+/// object. An ordinary object with such a field has a `:` after its name.
 fn unquoted<'t>(tree: &Tree, fields: &'t [Field]) -> Option<&'t str> {
     let [Field { name, at, value }] = fields else { return None };
     let (before, after) = (at.start.checked_sub(tree.at.start)?, tree.at.end.checked_sub(at.end)?);
@@ -47,7 +48,7 @@ fn constant(mapping: &Mapping) -> Option<Value> {
     }
 }
 
-/// The same of a text.
+/// Converts a text to a mapping; see [`mapping`].
 pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems) -> Mapping {
     let written = tree.text().unwrap_or_default();
     match written.parse::<Template>() {

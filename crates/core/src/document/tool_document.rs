@@ -1,4 +1,4 @@
-//! The form `tools`: calls of tools, each with the nodes that it depends on. It finds no names.
+//! The form `tools`: calls of tools with dependencies. Names of tools are not resolved here.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,10 +12,10 @@ use crate::workflow::{
     CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy,
 };
 
-/// What a node is tried again when it says nothing: twice after the first attempt.
+/// Default number of retries of a node.
 const RETRIES: u32 = 2;
 
-/// The output where several nodes are the last ones.
+/// Name of the output node if there are several last nodes.
 const OUTPUT: &str = "outputs";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
@@ -27,7 +27,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let items = fields.list("nodes", problems);
     fields.end(problems);
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
-    // Of those with other mistakes, too: they can be depended on.
+    // Ids of nodes with mistakes are included, since other nodes may depend on them.
     let ids: BTreeSet<&str> = items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
     if items.is_empty() && problems.found.is_empty() {
         problems.note(&tree.at, "a document of tools has at least one node");
@@ -50,7 +50,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         .flat_map(|call| call.depends_on.iter().map(|(name, _)| *name).chain(call.roots.iter().map(String::as_str)))
         .collect();
     let last: Vec<&str> = calls.iter().map(|call| call.id).filter(|id| !needed.contains(id)).collect();
-    // In a cycle each is needed by another: only the cycle is a mistake then, and not the output.
+    // In a cycle, no node is the last one. Only the cycle is reported then, and not a missing
+    // output.
     let output = last.first().copied().or_else(|| calls.first().map(|call| call.id)).unwrap_or(OUTPUT);
     let mut graph = Graph::new(name?, output);
     graph.description = description.to_owned();
@@ -67,13 +68,13 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     Some(Drafted { is_whole: calls.len() == items.len(), ..Drafted::of(graph, parts) })
 }
 
-/// A node of the form.
+/// A node of the document.
 struct Call<'t> {
     tree: &'t Tree,
     id: &'t str,
     tool: &'t str,
     with: Mapping,
-    /// The first names of its placeholders.
+    /// First names of the placeholders.
     roots: Vec<String>,
     depends_on: Vec<(&'t str, &'t Tree)>,
     retries: u32,
@@ -86,7 +87,7 @@ impl<'t> Call<'t> {
         let tool = fields.need_text("tool", problems).map(|(tool, _)| tool);
         let mut roots = Vec::new();
         let with = match fields.get("args_template") {
-            // Its fields are arguments.
+            // `args_template` must be an object, since its fields are the arguments.
             Some(arguments) if Fields::of(arguments, "`args_template`", problems).is_some() => {
                 mapping(arguments, &mut roots, problems)
             }
@@ -101,7 +102,7 @@ impl<'t> Call<'t> {
     fn node(&self) -> GraphNode {
         let node = GraphNode::new(self.id, GraphBody::Call(Reference::tool(self.tool, self.with.clone())));
         let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(self.retries));
-        // Where a person and other nodes read it.
+        // The output is saved in the state, for people and other nodes.
         let node = node.policy(policy).save(self.id, "");
         self.depends_on.iter().fold(node, |node, (dependency, _)| node.edge(GraphEdge::from(*dependency)))
     }

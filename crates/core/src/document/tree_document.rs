@@ -1,4 +1,5 @@
-//! The form `tree`: parts within parts, in the words of the operators. It makes no graph: a [`Pipeline`] does.
+//! The form `tree`: nested parts with the names of the pipeline operators. This module reads the
+//! document as a [`Pipeline`], which generates the graphs.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
 use crate::workflow::{NodePolicy, NodeSchema};
 
-/// What a part is, by the field that says so, and whether other parts stand in that.
+/// The operators of parts, with `true` if their value contains other parts.
 const OPERATORS: [(&str, bool); 15] = [
     ("tool", false),
     ("agent", false),
@@ -35,7 +36,7 @@ const OPERATORS: [(&str, bool); 15] = [
     ("tap", true),
 ];
 
-/// Fields of a part beside its operator.
+/// Fields of a part in addition to its operator.
 const BESIDE: [&str; 13] = [
     "as",
     "with",
@@ -52,7 +53,7 @@ const BESIDE: [&str; 13] = [
     "seconds",
 ];
 
-/// Returns the replacement for a word of other programs.
+/// Returns the replacement for a keyword of other programs.
 fn word_of_others(word: &str) -> Option<&'static str> {
     Some(match word {
         "if" | "switch" | "condition" | "choice" | "branch" => {
@@ -67,15 +68,15 @@ fn word_of_others(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The fields of a route in which parts stand.
+/// Fields of a route that contain parts.
 const ARMS: [&str; 2] = ["then", "otherwise"];
 
-/// Whether parts stand in a field of a part, or of an arm.
+/// Returns `true` if a field of a part or an arm contains parts.
 pub(super) fn has_parts(field: &str) -> bool {
     ARMS.contains(&field) || OPERATORS.contains(&(field, true))
 }
 
-/// The field of the tree.
+/// Names of the field with the root part.
 pub(super) const TOPOLOGY: [&str; 2] = ["topology", "root"];
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
@@ -105,7 +106,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         Some(decider) => pipeline.decider(decider),
         None => pipeline,
     };
-    // What parts are together is wrong beside what each is by itself.
+    // The combination of the parts can have further problems. Their messages name the parts in
+    // backticks.
     match pipeline.written_graphs(name?) {
         Ok(mut graphs) => {
             let of = |written: Vec<(String, usize)>| -> Parts {
@@ -136,7 +138,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
 
 struct Reading<'p, 't> {
     problems: &'p mut Problems,
-    /// What each part is called, and what it was made of.
+    /// Label and position of each part.
     parts: Vec<(String, &'t Tree)>,
 }
 
@@ -154,7 +156,7 @@ impl<'t> Reading<'_, 't> {
                 }
             };
             self.problems.note(&tree.at, problem);
-            // What they are is read all the same.
+            // The items are read too, to report their mistakes.
             tree.items().iter().for_each(|item| drop(self.part(item)));
             return None;
         };
@@ -199,9 +201,10 @@ impl<'t> Reading<'_, 't> {
         Some(made)
     }
 
-    /// The part without what else is said of it.
+    /// Reads the operator of a part, without its options.
     fn operator(&mut self, operator: &str, value: Option<&'t Tree>, fields: &mut Fields<'t>) -> Option<Pipeline> {
-        // What belongs to an operator is asked for also when the operator itself has a mistake.
+        // All fields of an operator are read, even if the operator itself has a mistake, so that
+        // they are not reported as unknown.
         match operator {
             "loop" => {
                 let most: Option<u32> = fields.read("max", self.problems);
@@ -213,7 +216,7 @@ impl<'t> Reading<'_, 't> {
                 }
                 let (body, most) = (self.part(value?)?, most.map(|most| most.max(1)));
                 match (condition, most) {
-                    // One that has a mistake was noted.
+                    // A mistake in the condition has already been reported.
                     (None, None) if ["max", "until"].iter().any(|name| fields.tree.field(name).is_some()) => None,
                     (None, None) => {
                         let place = fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
@@ -226,6 +229,7 @@ impl<'t> Reading<'_, 't> {
                 }
             }
             "route" => {
+                // Read before the arms, so that mistakes in all parts are reported.
                 let otherwise = fields.get("otherwise").map(|tree| self.part(tree));
                 let arms = self.arms(value?);
                 let mut choice: Option<Choice> = None;
@@ -275,7 +279,7 @@ impl<'t> Reading<'_, 't> {
         }
     }
 
-    /// An operator that is said by its value alone.
+    /// Reads an operator without further fields.
     fn plain(&mut self, operator: &str, value: &'t Tree) -> Option<Pipeline> {
         match operator {
             "tool" => self.text(value, "tool").map(Pipeline::tool),
@@ -298,7 +302,7 @@ impl<'t> Reading<'_, 't> {
         }
     }
 
-    /// What else is said of a part.
+    /// Reads the options of a part.
     fn described(&mut self, made: Option<Pipeline>, operator: &str, fields: &mut Fields<'_>) -> Option<Pipeline> {
         let name = fields.text("as", self.problems);
         if let Some((at, Err(problem))) = name.and_then(|tree| Some((&tree.at, check_name(tree.text()?)))) {
@@ -319,7 +323,7 @@ impl<'t> Reading<'_, 't> {
         };
         let (input, output) = (fields.get("input").map(&mut schema), fields.get("output").map(&mut schema));
         let mut made = made?;
-        // A time limit is one of the policy.
+        // The time limit of a `timeout` part must survive a policy without one.
         if let Some(policy) = policy {
             made = made.policy_with(policy);
         }
@@ -374,7 +378,7 @@ impl<'t> Reading<'_, 't> {
         }
     }
 
-    /// A value with templates, unless one has a mistake.
+    /// Returns the value if its templates have no mistakes; otherwise reports them.
     fn templates<'v>(&mut self, tree: &'v Tree) -> Option<&'v Tree> {
         let known = self.problems.found.len();
         mapping(tree, &mut Vec::new(), self.problems);

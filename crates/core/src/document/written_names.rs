@@ -1,4 +1,5 @@
-//! What a document calls by name, also one that has mistakes, each with its place. It knows no mistakes and finds no names.
+//! Collects the names that a document refers to, with their positions, also in documents with
+//! mistakes. Mistakes are ignored, and names are not resolved.
 
 use std::ops::Range;
 
@@ -9,16 +10,17 @@ use super::steps_document::is_name;
 use super::tree_document::{TOPOLOGY, has_parts};
 use crate::workflow::ReferenceKind;
 
-/// A name in a document.
+/// A reference by name in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenName {
-    /// What it is to be; `None` where an agent has it among its tools, which may be a whole toolset.
+    /// Kind of the named item. `None` for an entry in an agent's list of tools, which can be a
+    /// toolset.
     pub(crate) kind: Option<ReferenceKind>,
     pub(crate) name: String,
-    /// What names it, such as ``the node `found` ``; empty where that has no name.
+    /// Description of the referring item, such as ``the node `found` ``; empty if it has no name.
     pub(crate) by: String,
     pub(crate) at: Range<usize>,
-    /// The place of the field `server_id` or `capability`, if two fields form the name.
+    /// Position of the field `server_id` or `capability`, if two fields form the name.
     pub(crate) server_at: Option<Range<usize>>,
 }
 
@@ -28,28 +30,29 @@ impl WrittenName {
         Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone(), server_at: None })
     }
 
-    /// What is said of it: what names it, and the problem.
+    /// Returns the problem, preceded by the description of the referring item.
     pub(crate) fn sentence(&self, problem: &str) -> String {
         if self.by.is_empty() { problem.to_owned() } else { format!("{}: {problem}", self.by) }
     }
 }
 
-/// What others call by a name.
+/// Kind and name of an item that others can call.
 pub(crate) type Described = (ReferenceKind, String);
 
-/// What a document describes for others, as far as it has names: its workflow, and the agents that it lists.
+/// Returns the items that a document describes for others: its workflow and its agents, if they
+/// have names.
 pub(super) fn described_by(tree: &Tree) -> Vec<Described> {
     let workflow = text(tree, &OWN).map(|name| (ReferenceKind::Workflow, name.to_owned()));
     let agents = items(tree, "agents").iter().filter_map(|agent| text(agent, &["name"]));
     workflow.into_iter().chain(agents.map(|name| (ReferenceKind::Agent, name.to_owned()))).collect()
 }
 
-/// The fields of which one has the name of the workflow.
+/// Fields that can contain the name of the workflow.
 const OWN: [&str; 4] = ["workflow_id", "workflowId", "id", "name"];
 
 const KINDS: [ReferenceKind; 3] = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
 
-/// The names in a document of a form.
+/// Returns the names in a document of a form.
 pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
     let mut names: Vec<WrittenName> = decider(tree).into_iter().collect();
     match form {
@@ -100,7 +103,7 @@ fn text<'t>(tree: &'t Tree, names: &[&str]) -> Option<&'t str> {
     value(tree, names)?.text()
 }
 
-/// The node, by the field that has its name.
+/// Returns the description of a node, with its name.
 fn by(node: &Tree, names: &[&str]) -> String {
     text(node, names).map(|name| format!("the node `{name}`")).unwrap_or_default()
 }
@@ -123,10 +126,10 @@ fn decider(tree: &Tree) -> Option<WrittenName> {
     WrittenName::of(Some(kind), name, format!("the `decider` `{}`", name.text()?))
 }
 
-/// Names of the field that has the name of a server.
+/// Fields that can contain the name of a server.
 const SERVER: [&str; 3] = ["server_id", "serverId", "capability"];
 
-/// Returns the place of the field that names a server.
+/// Returns the position of the field that names a server.
 pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>> {
     match &tree.datum {
         Datum::List(items) => items.iter().find_map(|item| place_of_server(item, server)),
@@ -139,7 +142,7 @@ pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>>
     }
 }
 
-/// The tool of a server, or the whole server if no tool is named.
+/// Returns a reference to the tool of a server, or to the whole server if no tool is named.
 fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
     let server_field = value(tree, &SERVER)?;
     let server = server_field.text().filter(|server| is_name(server))?;
@@ -152,7 +155,7 @@ fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
     Some(WrittenName { name: format!("mcp.{server}.{}", tool.name), server_at, ..tool })
 }
 
-/// The calls in a part of a tree.
+/// Collects the calls in a part of a tree.
 fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_part(item, names)),
@@ -168,7 +171,7 @@ fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
     }
 }
 
-/// The references in what a node of a graph does.
+/// Collects the references in the body of a graph's node.
 fn of_body(tree: &Tree, by: &str, names: &mut Vec<WrittenName>) {
     const WITHIN: [&str; 5] = ["call", "map", "repeat", "race", "fallback"];
     match &tree.datum {

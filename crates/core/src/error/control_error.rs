@@ -1,4 +1,4 @@
-//! `ControlError`: why a control request was refused. It describes and decides nothing.
+//! [`ControlError`]: the reason why a control request for a run was refused.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::PauseReason;
 use crate::store::RunStatus;
 
-/// Why a run cannot do what an operator asks.
+/// A refused control request for a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ControlError {
@@ -15,28 +15,28 @@ pub struct ControlError {
     message: String,
 }
 
-/// The class of a [`ControlError`].
+/// Kind of a [`ControlError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ControlErrorKind {
-    /// The run is not in a state in which this can be done.
+    /// The state of the run does not allow the request.
     WrongState,
-    /// The workflow has no node of that name.
+    /// The workflow has no node with this name.
     UnknownNode,
-    /// The answer is not of the type that was asked for.
+    /// The answer does not have the requested type.
     WrongAnswer,
-    /// The message cannot be one of the user: it is of somebody else, empty or too large.
+    /// The message is not a valid user message: it has another role, is empty or is too large.
     WrongMessage,
-    /// So many messages wait for the run's model that it takes no more until its next call.
+    /// Too many messages are waiting for the next model call of the run.
     TooManyMessages,
-    /// The process that executes the run did not respond in time. The request is withdrawn; it has an effect only if
-    /// that process had read it and was held up.
+    /// The process that executes the run did not respond in time. The request is withdrawn. It has
+    /// an effect only if that process had already read it and was delayed.
     NoResponse,
 }
 
 impl ControlErrorKind {
-    /// The class as a word, such as `wrong_state`.
+    /// Returns the kind as a word, such as `wrong_state`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WrongState => "wrong_state",
@@ -54,23 +54,23 @@ impl ControlError {
         Self { kind, message: message.into() }
     }
 
-    /// The run is in a state in which this cannot be done.
+    /// Creates the error for a request that the state of the run does not allow.
     pub(crate) fn state(what: &str, state: impl fmt::Display) -> Self {
         Self::new(ControlErrorKind::WrongState, format!("the run cannot be {what}: it is {state}"))
     }
 
-    /// The run has ended.
+    /// Creates the error for a run that has ended.
     pub(crate) fn over(what: &str, status: RunStatus) -> Self {
         Self::state(what, format!("over ({status})"))
     }
 
-    /// The request was written by another release.
+    /// Creates the error for a request that was written by another release.
     pub(crate) fn not_understood() -> Self {
         let message = "the process that executes the run does not understand the request; use the same release there";
         Self::new(ControlErrorKind::WrongState, message)
     }
 
-    /// An item or a branch is named where only its node can be.
+    /// Creates the error for retrying an item or a branch. Only its node can be retried.
     pub(crate) fn part(part: &str, whole: &str) -> Self {
         let message = format!(
             "`{part}` cannot be retried by itself; retry the node `{whole}`, whose other items keep their outcomes"
@@ -78,7 +78,7 @@ impl ControlError {
         Self::new(ControlErrorKind::WrongState, message)
     }
 
-    /// The run was not paused by an operator, so an operator cannot unpause it.
+    /// Creates the error for unpausing a run that an operator has not paused.
     pub(crate) fn not_paused(waits_for: Option<PauseReason>) -> Self {
         let state = match waits_for {
             Some(PauseReason::Approval) => "waiting for an approval; answer it instead",
@@ -91,7 +91,7 @@ impl ControlError {
         Self::state("unpaused", state)
     }
 
-    /// The class.
+    /// The kind of the error.
     pub fn kind(&self) -> ControlErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Stores variants of [`Error`] that consist of data, as JSON in their recorded [`Failure`].
+//! Recording of those variants of [`Error`] that consist of data, as JSON in their [`Failure`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::value::Encoded;
 
 macro_rules! error_data {
     ($($variant:ident { $($field:ident: $ty:ty),* },)+) => {
-        /// The data of an error, from which it is rebuilt.
+        /// The data of an error, from which the error is rebuilt.
         #[derive(Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         enum ErrorData {
@@ -33,7 +33,7 @@ macro_rules! error_data {
         }
 
         impl ErrorData {
-            /// Returns the data of an error, or `None` if its variant holds more than data.
+            /// Returns the data of an error, or `None` if its variant contains more than data.
             fn of_error(error: &Error) -> Option<Self> {
                 Some(match error {
                     $(Error::$variant { $($field),* } => Self::$variant { $($field: $field.clone()),* },)+
@@ -120,7 +120,7 @@ error_data! {
 }
 
 impl Failure {
-    /// Creates the record of an error from which the same variant can be read back.
+    /// Creates the record of an error with the data for rebuilding the same variant.
     pub(crate) fn with_data_of(error: &Error) -> Self {
         let failure = Self::from(error);
         let data = ErrorData::of_error(error).and_then(|data| Encoded::new(&data).ok());
@@ -129,11 +129,13 @@ impl Failure {
 }
 
 impl Error {
-    /// Rebuilds a recorded error: the same variant if its data is recorded, else [`Error::Recorded`].
+    /// Rebuilds a recorded error: the same variant if its data is recorded, otherwise
+    /// [`Error::Recorded`].
     pub(crate) fn of_recorded(failure: Arc<Failure>) -> Self {
         let data = failure.error.as_ref().and_then(|data| data.decode::<ErrorData>().ok());
         let Some(error) = data.map(|data| data.into_error(failure.cause())) else { return Self::Recorded(failure) };
-        // Middleware may have changed texts of the record, and a newer release may write other data.
+        // Middleware may have changed texts of the record, and a newer release may write other
+        // data. The rebuilt error is only used if it has the same record.
         let plain = Failure { error: None, value: None, ..Failure::clone(&failure) };
         let again = Failure { error: None, value: None, ..Failure::from(&error) };
         if plain == again { error } else { Self::Recorded(failure) }

@@ -1,19 +1,20 @@
-//! The error of the last run that ended on this thread. A test kit shows it when a script is dropped with turns left, since the
-//! panic of that hides the error that a test returns with `?`.
+//! The error of the last run that ended on this thread. A test kit shows it when a script is
+//! dropped with unused turns, since the panic of the script hides the error that a test returns
+//! with `?`.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Error, Result};
 
-/// Set once by a test kit. A program without one formats and keeps no errors.
+/// Set once by a test kit. Without a test kit, errors are not formatted and stored.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the error of the last run of each thread from now on.
+/// Starts storing the error of the last run of each thread.
 pub fn watch_errors() {
     WATCHED.store(true, Ordering::Relaxed);
 }
@@ -23,17 +24,17 @@ pub fn last_error() -> Option<String> {
     LAST.try_with(|last| last.borrow().clone()).ok().flatten()
 }
 
-/// Notes the outcome of a run, or of starting one, where a program receives it.
+/// Stores the outcome of a run, or of starting a run, when the program receives it.
 pub(crate) fn noted<T>(outcome: Result<T>) -> Result<T> {
     note(outcome.as_ref().err());
     outcome
 }
 
-/// Notes the error of a run, or its success.
+/// Stores the error of a run, or its success.
 pub(crate) fn note(error: Option<&Error>) {
     if WATCHED.load(Ordering::Relaxed) {
         let error = error.map(ToString::to_string);
-        // A thread that is ending keeps nothing.
+        // Fails only on a thread that is ending, where the error is not needed.
         let _ = LAST.try_with(|last| *last.borrow_mut() = error);
     }
 }

@@ -1,4 +1,10 @@
-//! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
+//! [`Error`]: the error type of the public API, which preserves its sources. [`Failure`] is its
+//! recorded form.
+//!
+//! Errors with their own type are [`ControlError`] for refused control requests, [`RegistryError`]
+//! for conflicting tools, [`ModelError`] and [`StoreError`]. `error_data` and `recorded` convert
+//! between [`Error`] and [`Failure`], so that an error that was recorded in a journal is the same
+//! variant after a restart.
 
 mod control_error;
 mod error_data;
@@ -30,16 +36,19 @@ use crate::store::StoreError;
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a run has no result, or why it could not begin.
+/// The error of a run that has no result or could not start.
 ///
-/// Every variant is one sentence with a remedy. To decide in a program, match on a variant or on [`kind`](Self::kind), the
-/// class as it is stored in journals; [`is_retryable`](Self::is_retryable) is true if the same run may succeed when it is
-/// repeated. `{:?}` shows the same sentence with its causes, as `fn main() -> agentflow::Result<()>` does.
+/// The text of every variant describes the problem and the solution. To react in code, match on a
+/// variant or on [`kind`](Self::kind), the kind that is stored in journals;
+/// [`is_retryable`](Self::is_retryable) is true if the same run may succeed when it is repeated.
+/// `{:?}` shows the text with its causes, as `fn main() -> agentflow::Result<()>` does.
 ///
-/// An error is also a value: encoded it is its [`Failure`], and decoded it has the same kind and the same sentence. A variant
-/// that consists of data, such as [`Timeout`](Self::Timeout) or [`Model`](Self::Model), is the same variant again; any other,
-/// such as [`Store`](Self::Store) or [`Build`](Self::Build), is [`Recorded`](Self::Recorded). So a step of a workflow can
-/// give a `Result<T, Error>` to other steps, and a `match` on it takes the same arm after a restart.
+/// An error is also a value. It is encoded as its [`Failure`], and decoded with the same kind and
+/// text. A variant that consists of data, such as [`Timeout`](Self::Timeout) or
+/// [`Model`](Self::Model), is decoded as the same variant. Any other, such as
+/// [`Store`](Self::Store) or [`Build`](Self::Build), is decoded as [`Recorded`](Self::Recorded). A
+/// step of a workflow can therefore pass a `Result<T, Error>` to other steps, and a `match` on it
+/// takes the same arm after a restart.
 ///
 /// ```
 /// use agentflow::agent::Limits;
@@ -65,72 +74,73 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An agent or a workflow cannot be built as it is described; nothing was started.
+    /// An agent or a workflow cannot be built from its description. Nothing was started.
     #[error("the {what} `{name}` cannot be built: {problem}")]
     Build {
         /// `agent`, `workflow` or `tool`.
         what: &'static str,
-        /// Its name.
+        /// Name of the agent, workflow or tool.
         name: Arc<str>,
-        /// What is wrong and what to do.
+        /// Problem and solution.
         problem: String,
     },
-    /// The model's name is not understood.
+    /// The name of the model is invalid.
     #[error(transparent)]
     ModelRef(#[from] ModelRefError),
-    /// The tools that are linked into the program contradict each other, or one is not there.
+    /// The tools that are linked into the program conflict, or a tool is missing.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The tools of a toolset could not be fetched.
+    /// Fetching the tools of a toolset failed.
     #[error("the tools of `{toolset}` could not be fetched: {problem}")]
     Toolset {
-        /// The toolset.
+        /// Name of the toolset.
         toolset: Arc<str>,
-        /// What it said.
+        /// Error message of the toolset.
         problem: String,
     },
-    /// A model call failed for good.
+    /// A model call failed permanently.
     #[error(transparent)]
     Model(Arc<ModelError>),
-    /// The model answered with neither text nor a tool call, or stopped for a reason that is not an answer.
+    /// The model returned neither text nor a tool call, or stopped for another reason.
     #[error("the model gave no answer: it stopped with `{stop_reason}`")]
     NoAnswer {
-        /// Why it stopped, such as `length` or `content_filter`.
+        /// Stop reason, such as `length` or `content_filter`.
         stop_reason: String,
     },
-    /// The model declined to answer with the agent's output type, or its provider withheld the answer.
+    /// The model declined to answer with the agent's output type, or its provider withheld the
+    /// answer.
     #[error("the model gave no answer: it stopped with `{stop_reason}` and said: {refusal}")]
     #[non_exhaustive]
     Refused {
-        /// The text in place of the answer.
+        /// Text of the model instead of an answer.
         refusal: String,
-        /// Why it stopped: `refusal` or `content_filter`.
+        /// Stop reason: `refusal` or `content_filter`.
         stop_reason: String,
     },
-    /// The model's answers did not fit the schema of the agent's output.
+    /// The model's answers do not match the schema of the agent's output.
     #[error(
         "the model gave {attempts} answers that do not fit the agent's output type, the last one because {problem}"
     )]
     InvalidOutput {
-        /// How many.
+        /// Number of answers.
         attempts: u32,
-        /// What was wrong with the last one.
+        /// Problem of the last answer.
         problem: String,
     },
-    /// The agent took more turns than it may.
+    /// The agent reached its limit of turns.
     #[error("the agent took {steps} steps without an answer, which is its limit; raise it with `max_steps`")]
     #[doc(alias = "Max steps reached")]
     MaxStepsReached {
         /// The limit.
         steps: u32,
     },
-    /// The run made more model calls than it may.
+    /// The run reached its limit of model calls.
     #[error("the run made {calls} model calls, which is its limit; raise it with `max_llm_calls`")]
     LlmCallLimit {
         /// The limit.
         calls: u32,
     },
-    /// The agents of a team transferred the conversation more often than they may.
+    /// The agents of a team reached their limit of handoffs.
     #[error(
         "the agents of the team transferred the conversation {handoffs} times, which is the limit; see whether they \
          transfer in a circle, or raise the limit with `max_handoffs`"
@@ -140,8 +150,9 @@ pub enum Error {
         /// The limit.
         handoffs: u32,
     },
-    /// Agents and workflows are nested deeper than they may be; the one that would have been too deep did not begin. An
-    /// agent in whose tool that happens ends with this too, unless the tool answers all the same.
+    /// The limit of nested agents and workflows was reached; the innermost one was not started. The
+    /// agent whose tool exceeded the limit ends with this error too, unless the tool returns a
+    /// result.
     #[error(
         "agents and workflows are nested {depth} deep, which is the limit; see whether one calls itself without an end, \
          or raise the limit with `Runtime::builder().max_nesting(..)`"
@@ -151,91 +162,92 @@ pub enum Error {
         /// The limit.
         depth: u32,
     },
-    /// A budget that middleware keeps is used up; the call that would have exceeded it was not made.
+    /// A budget of a middleware is exhausted. The call that would have exceeded it was not made.
     #[error("{message}")]
     BudgetExceeded {
-        /// The middleware's name.
+        /// Name of the middleware.
         budget: Arc<str>,
-        /// Which budget, in a sentence.
+        /// Description of the budget, as a sentence.
         message: String,
     },
     /// Middleware stopped the run.
     #[error("the middleware `{name}` stopped the run: {problem}")]
     Middleware {
-        /// The middleware's name.
+        /// Name of the middleware.
         name: Arc<str>,
-        /// Why.
+        /// Reason.
         problem: String,
     },
     /// Too many tool calls failed in a row.
     #[error("{failures} tool calls failed in a row, the last one of `{tool}` ({status}): {message}")]
     ToolFailures {
-        /// How many.
+        /// Number of failed calls.
         failures: u32,
-        /// The last tool's name.
+        /// Name of the last tool.
         tool: String,
-        /// How the last call ended.
+        /// Status of the last call.
         status: ToolStatus,
-        /// What the model was told about the last call.
+        /// Message to the model about the last call.
         message: String,
     },
-    /// The run took longer than it may.
+    /// The run exceeded its time limit.
     #[error("the run took longer than its time limit of {limit:?}; raise it with `timeout`")]
     Timeout {
         /// The limit.
         limit: Duration,
     },
-    /// The run was stopped from outside.
+    /// The run was cancelled.
     #[error("the run was cancelled: {reason}")]
     Cancelled {
-        /// Who or what stopped it.
+        /// Reason of the cancellation.
         reason: Arc<str>,
     },
-    /// A step of a workflow failed for good.
+    /// A step of a workflow failed permanently.
     #[error("the step `{node}` failed: {}", failure.whole())]
     Node {
-        /// The step.
+        /// Path of the step.
         node: StepPath,
-        /// Why.
+        /// Failure of the step.
         failure: Arc<Failure>,
     },
-    /// A run failed or was cancelled and undid what it had done, but not all of it.
+    /// A run failed or was cancelled, and some of its steps could not be compensated.
     #[error("{error}; {}", NotUndone::list(left))]
     #[non_exhaustive]
     Compensation {
-        /// Why the run failed, or that it was cancelled.
+        /// Error of the run, or its cancellation.
         error: Arc<Error>,
-        /// The calls that may have had an effect which is not undone.
+        /// Calls that may have had an effect and are not compensated.
         left: Vec<NotUndone>,
     },
-    /// A run failed or was cancelled and has to undo what it had done, which cannot be done here. Its status is
-    /// `compensating` until it is done: a process that resumes it does nothing else.
+    /// A run failed or was cancelled and must compensate completed steps, which this program cannot
+    /// do. The status of the run stays `compensating` until it is done: a process that resumes the
+    /// run executes only the compensation.
     #[error(
         "the run `{run}` still has to undo {}, which this program cannot do: {problem}; resume the run in a program that can",
         names(&calls.iter().map(ToString::to_string).collect::<Vec<_>>())
     )]
     #[non_exhaustive]
     CompensationOwed {
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// The calls that are to be undone, in that order.
+        /// Calls to compensate, in this order.
         calls: Vec<StepPath>,
-        /// Why it cannot be done here.
+        /// Reason why this program cannot compensate them.
         problem: String,
     },
-    /// No workflow of this name was given to the runtime or is linked into the program.
+    /// No workflow with this name was given to the runtime or is linked into the program.
     #[error("{}", no_workflow(name, near.as_ref(), known, *other))]
     UnknownWorkflow {
-        /// The name that was asked for.
+        /// The requested name.
         name: Arc<str>,
-        /// The nearest name that there is.
+        /// The most similar known name.
         near: Option<String>,
-        /// The names of all workflows that are known.
+        /// All known names of workflows.
         known: Vec<String>,
-        /// What else has this name: `tool` or `agent`.
+        /// `tool` or `agent`, if one has this name.
         other: Option<&'static str>,
     },
-    /// A workflow that is a step began with another definition, in an earlier process.
+    /// A workflow that is a step started in an earlier process with another definition.
     #[error(
         "the workflow `{workflow}` at `{path}` has changed since it began; resume the run with the program that it began \
          in, or retry the step that it runs in, so that it runs anew{}",
@@ -243,15 +255,16 @@ pub enum Error {
     )]
     #[non_exhaustive]
     NestedChanged {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Arc<str>,
-        /// Where it is.
+        /// Path of the step.
         path: StepPath,
-        /// What in it may have changed something outside of the run, and would be repeated.
+        /// Steps of the workflow that may have had an effect outside of the run, which would be
+        /// repeated.
         wrote: Vec<String>,
     },
-    /// An agent in a step has changed since the step began it, and the runtime does not accept that
-    /// ([`Changes`](crate::runtime::Changes)).
+    /// An agent in a step has changed since the step started it, and the runtime does not accept
+    /// the change ([`Changes`](crate::runtime::Changes)).
     #[error(
         "the agent `{agent}` at `{path}` has changed since this step began it: {}; retry the step to let it continue all the \
          same, resume the run with the former version, or cancel the run",
@@ -259,15 +272,15 @@ pub enum Error {
     )]
     #[non_exhaustive]
     NestedAgentChanged {
-        /// The agent.
+        /// Name of the agent.
         agent: Arc<str>,
-        /// Where it is.
+        /// Path of the step.
         path: StepPath,
-        /// What is not accepted.
+        /// Changes that are not accepted.
         differences: Vec<Difference>,
     },
-    /// A step that runs again, after a restart, calls another agent or workflow than it had begun, or the same with another
-    /// input. What it had begun is not taken for the other call.
+    /// After a restart, a step calls another agent or workflow than before, or the same with
+    /// another input. The recorded call cannot be used as the result of the new call.
     #[error(
         "at `{path}` this run began {began}, and now the step calls {called} in its place; retry the step, so that it runs \
          anew, or cancel the run. Let times, random numbers and ids in an input come from a step of their own, which is \
@@ -275,160 +288,160 @@ pub enum Error {
     )]
     #[non_exhaustive]
     NestedOther {
-        /// Where the recorded one is.
+        /// Path of the recorded call.
         path: StepPath,
-        /// What the run began there, with its input.
+        /// Recorded call, with its input.
         began: String,
-        /// What the step calls now.
+        /// Call that the step makes now.
         called: String,
     },
-    /// A run of an agent was left unfinished, and neither the runtime nor the program has an agent of that name.
+    /// An unfinished run belongs to an agent that neither the runtime nor the program knows.
     #[error(
         "the run `{run}` is one of the agent `{agent}`, which is not known here; give it to the runtime with \
          `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`{}",
         agentflow_schema::text::did_you_mean(near.as_deref())
     )]
     UnknownAgent {
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// The agent's name.
+        /// Name of the agent.
         agent: Arc<str>,
-        /// The nearest name of one that is known.
+        /// The most similar known name.
         near: Option<String>,
     },
-    /// The output of a run was asked for as another type.
+    /// The output of a run was requested with another type.
     #[error("the output of the run `{run}` is not what was asked for: {problem}")]
     Output {
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// The type that was asked for, and what does not fit.
+        /// Requested type, and the part that does not match.
         problem: String,
     },
-    /// The input of a workflow that is started by its name is not what it takes.
+    /// The input does not match the workflow that was started by name.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
     Input {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Arc<str>,
-        /// What is wrong.
+        /// Mismatch between the input and the workflow.
         problem: String,
     },
-    /// A run began with another definition of its workflow.
+    /// The definition of the workflow has changed since the run started.
     #[error("the workflow `{workflow}` has changed since the run began: {}; {}", run_again(nodes), ACCEPT_ALL)]
     DefinitionChanged {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Arc<str>,
-        /// The nodes that are not the same, or depend on one that is not.
+        /// Nodes that have changed, or that depend on a changed node.
         nodes: Vec<String>,
     },
-    /// A run began with another version of its agent, or of what its workflow calls, and the runtime does not accept that
-    /// ([`Changes`](crate::runtime::Changes)).
+    /// The run started with another version of its agent, or of an agent or tool that its workflow
+    /// calls, and the runtime does not accept the change ([`Changes`](crate::runtime::Changes)).
     #[error("the {what} `{name}` has changed since the run began: {}; {}", listed(differences), ACCEPT_ALL)]
     #[non_exhaustive]
     PartsChanged {
         /// `agent` or `workflow`.
         what: &'static str,
-        /// Its name.
+        /// Name of the agent or workflow.
         name: Arc<str>,
-        /// What is not accepted.
+        /// Changes that are not accepted.
         differences: Vec<Difference>,
     },
-    /// A run began with another definition of its workflow, in which a step that is now another one, or gone, may have
-    /// changed something outside of the run.
+    /// The definition of the workflow has changed since the run started, and a changed or removed
+    /// step may already have had an effect outside of the run.
     #[error(
         "the workflow `{workflow}` has changed since the run began: {} may have had an effect already, which would be \
          repeated or left out; keep what has begun as it was and under its name, or cancel the run",
         names(nodes)
     )]
     WriteForgotten {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Arc<str>,
-        /// The steps that began.
+        /// Changed or removed steps that had started.
         nodes: Vec<String>,
     },
-    /// A value does not survive its way through JSON where it crosses a boundary.
+    /// A value cannot be encoded as JSON and decoded again without loss.
     #[error("a value of `{workflow}` does not survive its way through JSON: {problem}")]
     Value {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Arc<str>,
-        /// What serde said.
+        /// Error message of serde.
         problem: String,
     },
     /// A value of the state cannot be read or written.
     #[error("the state `{key}`: {problem}")]
     #[non_exhaustive]
     State {
-        /// The key.
+        /// Key of the value.
         key: String,
-        /// What is wrong and what to do.
+        /// Problem and solution.
         problem: String,
     },
-    /// A text is not a [`Template`](crate::template::Template), or cannot be filled.
+    /// A text is not a valid [`Template`](crate::template::Template), or cannot be filled.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// A message of a mailbox cannot be sent or read.
     #[error("the mailbox `{mailbox}`: {problem}")]
     #[non_exhaustive]
     Mailbox {
-        /// The mailbox.
+        /// Name of the mailbox.
         mailbox: &'static str,
-        /// What is wrong and what to do.
+        /// Problem and solution.
         problem: String,
     },
     /// An artifact cannot be saved or read.
     #[error("the artifact {name:?}: {problem}")]
     #[non_exhaustive]
     Artifact {
-        /// Its name.
+        /// Name of the artifact.
         name: String,
-        /// What is wrong and what to do.
+        /// Problem and solution.
         problem: String,
     },
-    /// Something cannot be remembered, or nobody's memory can be asked.
+    /// The memory is missing, or the run has no user whose memories it could use.
     #[error("the memory cannot be used: {problem}")]
     #[non_exhaustive]
     Memory {
-        /// What is wrong and what to do.
+        /// Problem and solution.
         problem: String,
     },
-    /// A step asked for a resource that nobody gave.
+    /// A resource that a step requires was not provided.
     #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
     #[non_exhaustive]
     MissingResource {
-        /// The type, and what there is of nearly the same.
+        /// Type of the resource, and the most similar existing type.
         resource: String,
     },
-    /// A run lacks a resource, so nothing of it was begun, or it was not resumed.
+    /// A run lacks a required resource, so it was not started or resumed.
     #[error("the run of `{name}` lacks what it needs: {problem}")]
     #[non_exhaustive]
     RunResource {
-        /// The agent or workflow.
+        /// Name of the agent or workflow.
         name: Arc<str>,
-        /// Which resources, and what to do.
+        /// Missing resources and solution.
         problem: String,
     },
-    /// The runtime is being drained, so no run begins and none is resumed there.
+    /// The runtime is draining, so it starts and resumes no runs.
     #[error("the runtime is being drained, so nothing was started; start the run in another process")]
     Draining,
-    /// A run cannot do what an operator asked.
+    /// The control request for a run was refused.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The store failed; the run has stopped in this process and can be resumed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
+    /// The failure of a run or a step in an earlier process, with the recorded message and kind.
     #[error(transparent)]
     Recorded(Arc<Failure>),
-    /// Something else went wrong while the run's task was executed.
+    /// The run's task ended without a result.
     #[error("the run's task ended without a result: {reason}")]
     Lost {
-        /// What the task's runtime said.
+        /// Error message of the task's runtime.
         reason: String,
     },
 }
 
 impl Error {
-    /// Creates an error from a program's own message. Its kind is [`FailureKind::Error`], which a
-    /// [`RetryPolicy`](crate::workflow::RetryPolicy) repeats as it repeats every other error of a step.
+    /// Creates an error from a program's own message. Its kind is [`FailureKind::Error`]. A
+    /// [`RetryPolicy`](crate::workflow::RetryPolicy) treats it like any other error of a step.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -445,7 +458,7 @@ impl Error {
         Self::Recorded(Arc::new(Failure::new(FailureKind::Error, message.to_string())))
     }
 
-    /// What kind of failure it is, as stored in [`Failure::kind`].
+    /// The kind of the error, as stored in [`Failure::kind`].
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Build { .. } => FailureKind::Build,
@@ -491,7 +504,7 @@ impl Error {
         }
     }
 
-    /// Whether the same run may succeed when it is started again.
+    /// Returns `true` if the same run may succeed when it is started again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),
@@ -503,7 +516,7 @@ impl Error {
 }
 
 impl Error {
-    /// The same of a run that undid what it had done, with the calls that are not undone.
+    /// Adds the calls that could not be compensated, if any.
     pub(crate) fn with_not_undone(self, left: Vec<NotUndone>) -> Self {
         match left.is_empty() {
             true => self,
@@ -522,8 +535,9 @@ impl fmt::Debug for Error {
     }
 }
 
-/// An error as a `main` prints that returns it: its sentence, and those of its causes which that does not say.
-pub(crate) fn with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Formats an error as `main` prints it: its message and the messages of its sources that it does
+/// not contain.
+pub fn with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let said = error.to_string();
     f.write_str(&said)?;
     let mut cause = error.source();
@@ -543,7 +557,7 @@ impl From<ModelError> for Error {
     }
 }
 
-/// What was behind an error, from the nearest cause on.
+/// Returns the messages of all sources, nearest first, joined by `: `.
 fn causes(error: &dyn std::error::Error) -> Option<String> {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();
@@ -565,6 +579,7 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
+            // The message of a node's error already contains the causes.
             Error::Node { failure, .. } => Self { message: error.to_string(), cause: None, ..Self::clone(failure) },
             Error::Compensation { error: inner, .. } => {
                 Self { message: error.to_string(), retryable: false, ..Self::from(&**inner) }

@@ -1,5 +1,5 @@
-//! [`Error`] as a value: it is encoded as its [`Failure`], with the data of its variant if there is any (`error_data.rs`).
-//! Sources are not kept.
+//! Encodes an [`Error`] as its [`Failure`], with the data of its variant if it consists of data
+//! (`error_data.rs`). Sources are lost.
 
 use std::borrow::Cow;
 use std::sync::Arc;

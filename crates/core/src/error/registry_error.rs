@@ -1,4 +1,4 @@
-//! `RegistryError`: why a program's tools do not fit together. It describes and decides nothing.
+//! [`RegistryError`]: conflicts between the tools, agents and workflows of a program.
 
 use std::sync::Arc;
 
@@ -6,127 +6,129 @@ use agentflow_schema::text::{known_names, name_hint, nearest};
 
 use crate::tool_definition::SourceLocation;
 
-/// The tools contradict each other, or one is not there.
+/// The tools, agents or workflows of a program conflict, or one is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Two tools have one name.
+    /// Two tools have the same name.
     #[error("{}", duplicate(name, first, second))]
     Duplicate {
-        /// The name.
+        /// Name of both tools.
         name: Arc<str>,
-        /// Where one is; `None` for a tool made at run time.
+        /// Location of the first tool; `None` for a tool that was created at run time.
         first: Option<SourceLocation>,
-        /// Where the other is.
+        /// Location of the second tool.
         second: Option<SourceLocation>,
     },
-    /// Two `#[agent]`s have one name.
+    /// Two `#[agent]`s have the same name.
     #[error(
         "two agents are named `{name}`: at {first} and at {second}; rename one or give it `#[agent(name = \"..\")]`"
     )]
     DuplicateAgent {
-        /// The name.
+        /// Name of both agents.
         name: &'static str,
-        /// Where one is.
+        /// Location of the first agent.
         first: SourceLocation,
-        /// Where the other is.
+        /// Location of the second agent.
         second: SourceLocation,
     },
-    /// Two things of one kind have one name, and at least one of them was given to the runtime.
+    /// Two items of the same kind have the same name, and at least one of them was given to the
+    /// runtime.
     #[error("two {what}s are named `{name}`: {first}, and {second}; rename one, or give it once")]
     NameTaken {
-        /// The kind, such as `workflow`.
+        /// Kind of the items, such as `workflow`.
         what: &'static str,
-        /// The name.
+        /// Name of both items.
         name: Arc<str>,
-        /// Where one comes from.
+        /// Origin of the first item.
         first: String,
-        /// Where the other comes from.
+        /// Origin of the second item.
         second: String,
     },
-    /// Two tools have one name for a model.
+    /// Two tools have the same wire name.
     #[error("a model would call the tools `{first}` and `{second}` by one name, `{wire_name}`; rename one")]
     WireName {
-        /// The name for a model.
+        /// Wire name: the name that a model uses.
         wire_name: Arc<str>,
-        /// One of them.
+        /// Name of the first tool.
         first: Arc<str>,
-        /// The other.
+        /// Name of the second tool.
         second: Arc<str>,
     },
-    /// A catalogue has nothing of that kind and name.
+    /// A catalogue contains no item of this kind and name.
     #[error("this program has no {what} `{name}`{}", known_names(what, near.as_ref(), known))]
     Unknown {
-        /// The kind, such as `agent`.
+        /// Kind of the item, such as `agent`.
         what: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest name that there is.
+        /// The most similar known name.
         near: Option<String>,
-        /// All names of that kind that are known.
+        /// All known names of this kind.
         known: Vec<String>,
     },
-    /// A name no provider takes.
+    /// No provider accepts the name of the tool.
     #[error(
         "the tool name `{name}` at {} does not work: use 1 to 64 letters, digits, `_` or `-`",
         place(source_location)
     )]
     InvalidName {
-        /// The name.
+        /// Name of the tool.
         name: Arc<str>,
-        /// Where the tool is; `None` for one made at run time.
+        /// Location of the tool; `None` for a tool that was created at run time.
         source_location: Option<SourceLocation>,
     },
-    /// A schema that is not one of an object.
+    /// The schema of the parameters does not describe an object.
     #[error(
         "the parameters of the tool `{name}` are not a JSON Schema of an object, which is all that a model can fill in; \
          take one struct with named fields"
     )]
     NoObjectSchema {
-        /// The tool's name.
+        /// Name of the tool.
         name: Arc<str>,
     },
-    /// A schema by which nothing can be checked: that of a tool's arguments, or of what something else takes or gives.
+    /// The schema of a tool's arguments, or of the input or output of another item, is invalid.
     #[error("the {of} `{name}`: {problem}")]
     InvalidSchema {
-        /// What the schema is of, such as `parameters of the tool`.
+        /// Subject of the schema, such as `parameters of the tool`.
         of: &'static str,
-        /// The name of that.
+        /// Name of the item with the schema.
         name: Arc<str>,
-        /// What is wrong with the schema, and where.
+        /// Problem of the schema, and its position.
         problem: String,
     },
-    /// There is no tool of that name.
+    /// No tool has this name.
     #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
     NotFound {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are, ordered.
+        /// The names of all tools, sorted.
         registered: Vec<Arc<str>>,
     },
-    /// The tool that is to undo another one is not there, or cannot be called with what it is given then.
+    /// The compensating tool of a tool is missing, or cannot be called with the arguments of the
+    /// compensation.
     #[error("`{by}`, which is to undo the tool `{tool}`, {problem}")]
     Compensation {
-        /// The tool that is to be undone.
+        /// Name of the tool.
         tool: Arc<str>,
-        /// The name of the one that undoes it.
+        /// Name of the compensating tool.
         by: Arc<str>,
-        /// What is wrong, and what to do.
+        /// Problem and solution.
         problem: String,
     },
-    /// Tools that the program counts on are not linked.
+    /// Tools that the program requires are not linked.
     #[error(
         "these tools are not linked into the program: {}; if their crate is a dependency, name it somewhere, as in `use that_crate as _;`",
         names.join(", ")
     )]
     NotLinked {
-        /// Their names.
+        /// Names of the tools.
         names: Vec<String>,
     },
 }
 
 impl RegistryError {
-    /// A name that is not one of those that are known.
+    /// Creates the error for a name that is not among the known names.
     pub(crate) fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         let known: Vec<String> = known.map(ToOwned::to_owned).collect();
         let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);

@@ -1,4 +1,4 @@
-//! Parts of error messages: lists of names, and remedies that several errors share.
+//! Parts of error messages: lists of names, and solutions that several errors share.
 
 use agentflow_schema::text::known_names;
 
@@ -21,16 +21,16 @@ pub(super) fn run_again(nodes: &[String]) -> String {
     }
 }
 
-/// Names the nodes with effects that a new run of a workflow repeats.
+/// Lists the nodes with effects that a new run of a workflow would repeat.
 pub(super) fn repeats(wrote: &[String]) -> String {
     if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
 }
 
-/// The remedy for a changed definition.
+/// Solution for a changed definition.
 pub(super) const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
     accept-all`";
 
-/// Describes a name that is not the name of a workflow.
+/// Describes a missing workflow, or an item of another kind with this name.
 pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
     match other {
         Some("agent") => format!(

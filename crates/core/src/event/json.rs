@@ -1,7 +1,7 @@
-//! Events as JSON and back.
+//! Serialization of events to JSON and back.
 //!
-//! A payload is parsed straight from its own text, since values that stay encoded could not pass through serde's
-//! buffers. An event of a newer release is kept as its text.
+//! A payload is parsed directly from its own text, because values that stay encoded cannot pass
+//! through serde's buffered content. An event of a newer release keeps its text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -74,7 +74,8 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 impl Event {
-    /// Rebuilds a recorded event from the columns of a store. `kind` is the JSON of [`kind`](Self::kind).
+    /// Rebuilds a recorded event from the columns of a store. `kind` is the JSON of
+    /// [`kind`](Self::kind).
     ///
     /// A kind that only a newer release knows is read as [`EventKind::Unknown`].
     ///
@@ -103,13 +104,14 @@ impl Serialize for EventKind {
 
 impl<'de> Deserialize<'de> for EventKind {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Keeps the raw text, because an unknown event is parsed a second time.
         let text = Box::<RawValue>::deserialize(deserializer)?;
         Self::from_json(text.get()).map_err(D::Error::custom)
     }
 }
 
 impl EventKind {
-    /// The kind from its stored form, `{"name", "payload"}`.
+    /// Parses a kind from its stored form, `{"name", "payload"}`.
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Named<'a> {
@@ -127,7 +129,7 @@ impl EventKind {
         }
     }
 
-    /// The kind of a name with a payload.
+    /// Parses a kind from its name and the JSON of its payload.
     pub(crate) fn from_parts(name: &str, payload: &str) -> Result<Self, serde_json::Error> {
         match Self::deserialize(MapAccessDeserializer::new(Parts { name, payload, at: 0 })) {
             Err(error) if is_newer(&error) => Self::unknown(name, payload),
@@ -135,7 +137,8 @@ impl EventKind {
         }
     }
 
-    /// The same as the event of this number, when it is a question of a journal that has no ids of questions.
+    /// Sets the id of a question from the sequence number of its event. Journals of older releases
+    /// have questions without ids.
     fn with_question_id(mut self, seq: u64) -> Self {
         if let Self::ApprovalRequested(question) = &mut self
             && question.id.is_empty()
@@ -150,13 +153,14 @@ impl EventKind {
     }
 }
 
-/// Whether text could not be read because of a word, a name or a kind that this release does not know: what it has of
-/// known ones is right, and only a newer release writes others. serde says so in words alone.
+/// Returns `true` if the text contains an enum variant that this release does not know. A newer
+/// release wrote it then. serde reports this case only through the text of its message.
 fn is_newer(error: &serde_json::Error) -> bool {
     error.is_data() && error.to_string().starts_with("unknown variant `")
 }
 
-/// The two entries `name` and `payload`, in this order: so nothing has to be kept until the name is known.
+/// The two map entries `name` and `payload`, in this order. serde sees the name first, so it need
+/// not buffer the payload.
 struct Parts<'a> {
     name: &'a str,
     payload: &'a str,
@@ -180,6 +184,7 @@ impl<'de> MapAccess<'de> for Parts<'de> {
         if self.at == 1 {
             return seed.deserialize(StrDeserializer::new(self.name));
         }
+        // Parses the payload from its own text, without serde's buffering.
         seed.deserialize(&mut serde_json::Deserializer::from_str(self.payload))
     }
 }

@@ -1,6 +1,7 @@
-//! `EventKind`: the kinds of events and their contents.
+//! `EventKind`: the kinds of events and their payloads.
 //!
-//! A name that was released stays: it is stored, and clients know it.
+//! A released event name is never renamed or removed, because journals store it and clients depend
+//! on it.
 
 use std::sync::Arc;
 
@@ -20,351 +21,373 @@ use crate::state::{SavedByStep, StateValues};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// What happened. The variants' names are the canonical dotted names, such as `tool.completed`.
+/// The kind of an event, with its payload. Each variant is serialized under its canonical dotted
+/// name, such as `tool.completed`.
 ///
-/// `run.*` is about the run itself; an agent or a workflow that runs as a step of another has `agent.*` and
-/// `workflow.*` in their place, at its own path.
+/// `run.*` events describe the run itself. An agent or a workflow that runs as a step of another
+/// run records `agent.*` or `workflow.*` events at the path of the step.
 ///
-/// An event that this release does not know is [`Unknown`](Self::Unknown): it is kept, shown and written as it was.
+/// An event that this release does not know is read as [`Unknown`](Self::Unknown). It is kept,
+/// displayed and written unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "name", content = "payload")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A run began.
+    /// The run started.
     #[serde(rename = "run.started")]
     RunStarted(Arc<RunStarted>),
-    /// A turn of an agent is over: the model answered and its tools, if any, have results.
+    /// An agent finished a turn: the model responded, and all tool calls of the response have
+    /// results.
     #[serde(rename = "run.step")]
     RunStep {
-        /// The turn, from 1.
+        /// Number of the turn, from 1.
         step: u32,
     },
-    /// A run ended with an answer.
+    /// The run completed with an answer or an output.
     #[serde(rename = "run.completed")]
     RunCompleted(Arc<RunCompleted>),
-    /// A run ended without an answer.
+    /// The run ended without an answer.
     #[serde(rename = "run.failed")]
     RunFailed {
-        /// Why.
+        /// The reason.
         error: Arc<Failure>,
     },
-    /// What the run has spent so far; only in snapshots, where it stands for the calls that are left out.
+    /// The model calls and tokens spent so far. Only snapshots contain it; it replaces the model
+    /// calls that the snapshot omits.
     #[serde(rename = "run.spent")]
     RunSpent(Arc<Vec<Spending>>),
-    /// Where the run of an agent was between two turns; only in snapshots, where it stands for the turns that were over.
+    /// The state of an agent run between two turns. Only snapshots contain it; it replaces the
+    /// turns that had ended.
     #[serde(rename = "run.advanced")]
     RunAdvanced(Arc<RunAdvanced>),
-    /// A run was stopped from outside.
+    /// The run was cancelled.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
-        /// Who or what stopped it.
+        /// The reason for the cancellation.
         reason: Arc<str>,
-        /// The operator who cancelled it, as [`ControlCall::by`](crate::run::ControlCall::by) names them.
+        /// The operator who cancelled it, as given to
+        /// [`ControlCall::by`](crate::run::ControlCall::by).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// A run failed or was cancelled and undoes the calls that it had completed, the last one first; it ends after
-    /// that. The calls that undo are below those that they undo, at `undo#1`.
+    /// The run failed or was cancelled, and now compensates its completed calls, last first. The
+    /// run ends after that. Each compensating call is recorded below the call that it compensates,
+    /// at `undo#1`.
     #[serde(rename = "run.compensating")]
     RunCompensating {
-        /// Why.
+        /// The failure or cancellation that caused the compensation.
         error: Arc<Failure>,
-        /// Who or what stopped the run, when it was cancelled.
+        /// The reason for the cancellation, if the run was cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancelled: Option<Arc<str>>,
-        /// The operator who cancelled it.
+        /// The operator who cancelled the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// What could be undone is undone.
+    /// The compensation ended.
     #[serde(rename = "run.compensated")]
     RunCompensated {
-        /// How many calls were undone.
+        /// Number of calls that were compensated.
         undone: u32,
-        /// The calls that may have had an effect which is not undone.
+        /// Calls that may have had an effect and were not compensated.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<NotUndone>,
     },
-    /// A run waits: nothing new is started until it is resumed.
+    /// The run waits. It starts no new step until it is unpaused or resumed.
     #[serde(rename = "run.paused")]
     RunPaused {
-        /// What it waits for.
+        /// The reason for the pause.
         reason: PauseReason,
-        /// The operator who paused it.
+        /// The operator who paused the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// A paused run was unpaused, or a run that its process left unfinished was resumed.
+    /// A paused run was unpaused, or an interrupted run was resumed.
     #[serde(rename = "run.resumed")]
     RunResumed {
-        /// Whether it was resumed from its journal.
+        /// `true` if the run was resumed from its journal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recovered: bool,
-        /// What the workflow is from now on, when it is not what the run went by until here.
+        /// The new definition of the workflow or agent, if it changed since the run was last
+        /// executed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redefined: Option<Arc<Redefined>>,
-        /// What the run waits for all the same: another workflow in it, or an operator.
+        /// The reason why the run still waits, for example because an operator or another workflow
+        /// of the run paused it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waiting: Option<PauseReason>,
-        /// No process executes the run: it continues when one resumes it.
+        /// `true` if no process executes the run yet. The run continues when a process resumes it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queued: bool,
-        /// The operator who unpaused it.
+        /// The operator who unpaused the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// A live run takes no messages any more: it ends with its answer to those that it has.
+    /// A live run was closed. It accepts no more messages and ends after it has answered the
+    /// messages it has.
     #[serde(rename = "run.closed")]
     RunClosed {
-        /// Whether nobody had sent it a message for as long as it waits.
+        /// `true` if the run closed because no message arrived within its idle timeout.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         idle: bool,
         /// The operator who closed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// A message for the agent was accepted while its run was unfinished; a model sees it at its next call.
+    /// A message for the agent was accepted while the run was unfinished. The next model call
+    /// includes it.
     #[serde(rename = "message.received")]
     MessageReceived {
-        /// Its number among the messages that were sent to the run, from 1.
+        /// Number of the message among all messages sent to the run, from 1.
         number: u32,
-        /// What tells it from all others.
+        /// Unique id of the message.
         id: Arc<str>,
-        /// What was sent.
+        /// The message.
         message: Arc<Message>,
         /// The sender.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// The messages up to a number are part of the conversation from here on.
+    /// All messages up to `number` became part of the conversation.
     #[serde(rename = "message.delivered")]
     MessageDelivered {
-        /// The number of the last one.
+        /// Number of the last delivered message.
         number: u32,
     },
-    /// An agent began as a step of another run.
+    /// An agent started as a step of another run.
     #[serde(rename = "agent.started")]
     AgentStarted(Arc<AgentStarted>),
-    /// An agent that is a step ended with an answer.
+    /// An agent that runs as a step completed with an answer.
     #[serde(rename = "agent.completed")]
     AgentCompleted(Arc<AgentCompleted>),
-    /// An agent that is a step ended without an answer.
+    /// An agent that runs as a step ended without an answer.
     #[serde(rename = "agent.failed")]
     AgentFailed {
-        /// Why.
+        /// The reason.
         error: Arc<Failure>,
     },
-    /// An agent of a team transferred the conversation to another one; of a run of its own, at the run's own path.
+    /// An agent of a team handed the conversation off to another agent. If the agent is the run
+    /// itself, the event is at the root path.
     #[serde(rename = "agent.handoff")]
     AgentHandoff(Arc<AgentHandoff>),
-    /// What was said in a session, and has no room in its window, was summed up for the model, or could not be.
+    /// The older runs of a session, which do not fit into the session window, were summarized, or
+    /// the summary failed.
     #[serde(rename = "session.summarized")]
     SessionSummarized(Arc<SessionSummarized>),
-    /// A workflow began as a step of another run.
+    /// A workflow started as a step of another run.
     #[serde(rename = "workflow.started")]
     WorkflowStarted(Arc<WorkflowStarted>),
-    /// A workflow that is a step ended with its output.
+    /// A workflow that runs as a step completed with an output.
     #[serde(rename = "workflow.completed")]
     WorkflowCompleted(WorkflowCompleted),
-    /// A workflow that is a step ended without an output.
+    /// A workflow that runs as a step ended without an output.
     #[serde(rename = "workflow.failed")]
     WorkflowFailed {
-        /// Why.
+        /// The reason.
         error: Arc<Failure>,
     },
-    /// An attempt at a node of a workflow began.
+    /// An attempt at a workflow node started.
     #[serde(rename = "workflow.node.started")]
     NodeStarted {
-        /// The attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// Whether the node may simply be run again when its process ends in the middle of it.
+        /// `true` if the node may run again when its process ends during the attempt.
         repeatable: bool,
-        /// The tool whose call is all that the node does and has no events of its own: those of the node are the call's.
+        /// The tool, if the node consists of a single tool call that records no events. The events
+        /// of the node then also describe the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<Arc<str>>,
     },
-    /// A node has its output.
+    /// A node completed with an output.
     #[serde(rename = "workflow.node.completed")]
     NodeCompleted {
         /// The output.
         output: Encoded,
-        /// How long the attempt took, in milliseconds.
+        /// Duration of the attempt, in milliseconds.
         duration_ms: u64,
-        /// What the step saved.
+        /// State and artifacts that the step saved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saved: Option<Arc<SavedByStep>>,
     },
-    /// An attempt at a node failed and another one follows.
+    /// An attempt at a node failed, and another attempt follows.
     #[serde(rename = "workflow.node.retrying")]
     NodeRetrying {
-        /// The attempt that failed.
+        /// Number of the failed attempt.
         attempt: u32,
-        /// Why it failed.
+        /// The reason for the failure.
         error: Arc<Failure>,
-        /// How long until the next attempt, in milliseconds.
+        /// Delay before the next attempt, in milliseconds.
         delay_ms: u64,
     },
     /// A node ended without an output: its last attempt failed, or it was cancelled.
     #[serde(rename = "workflow.node.failed")]
     NodeFailed {
-        /// The last attempt; 0 when there was none.
+        /// Number of the last attempt; 0 if the node was never started.
         attempt: u32,
-        /// Why.
+        /// The reason.
         error: Arc<Failure>,
     },
-    /// A node will not run: the way to it was not taken, or what it reads is not there.
+    /// A node was skipped, because its branch was not taken or an input is missing.
     #[serde(rename = "workflow.node.skipped")]
     NodeSkipped {
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
-    /// A failed node was reset by an operator and runs again.
+    /// An operator reset a failed node, which runs again.
     #[serde(rename = "workflow.node.reset")]
     NodeReset {
-        /// Who asked for it.
+        /// The operator.
         by: Arc<str>,
     },
-    /// A person is asked; other steps of the run continue meanwhile.
+    /// A person was asked for an answer. Other steps of the run continue meanwhile.
     #[serde(rename = "approval.requested")]
     ApprovalRequested(Arc<ApprovalRequest>),
-    /// A person answered, or the time for it is over.
+    /// A question was answered or timed out.
     #[serde(rename = "approval.resolved")]
     ApprovalResolved {
-        /// The answer, of the type that was asked for.
+        /// The answer, of the type that the question declares.
         answer: Encoded,
-        /// Who answered.
+        /// The person who answered.
         by: Arc<str>,
     },
-    /// A model call began.
+    /// A model call started.
     #[serde(rename = "model.started")]
     ModelStarted {
-        /// The wire format or maker.
+        /// Name of the provider or of its wire format.
         provider: Arc<str>,
-        /// The model's name.
+        /// Name of the model.
         model: Arc<str>,
     },
-    /// A piece of a model's answer; never recorded.
+    /// A part of a streamed model response. It is never recorded.
     #[serde(rename = "model.delta")]
     ModelDelta(ModelDelta),
-    /// A model answered.
+    /// A model call completed.
     #[serde(rename = "model.completed")]
     ModelCompleted(Arc<ModelResponse>),
-    /// A model call failed and is retried, with the same model or another; or middleware answers in its place.
+    /// A model call failed. It is retried with the same or another model, or middleware supplies
+    /// the response.
     #[serde(rename = "model.retrying")]
     ModelRetrying {
-        /// Why it failed.
+        /// The reason for the failure.
         error: Arc<Failure>,
-        /// How long until the next attempt, in milliseconds.
+        /// Delay before the next attempt, in milliseconds.
         delay_ms: u64,
     },
     /// A model call failed.
     #[serde(rename = "model.failed")]
     ModelFailed {
-        /// Why.
+        /// The reason.
         error: Arc<Failure>,
     },
-    /// A step read a value that outlives the run, the first one to read it: the run sees this value from now on.
+    /// A step read a value that outlives the run, for the first time in this run. Later reads in
+    /// the run return the same value.
     #[serde(rename = "state.read")]
     StateRead {
         /// The key, such as `user:tone`.
         key: Arc<str>,
-        /// The value; left out when it has none.
+        /// The value; absent if the key had no value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<Encoded>,
     },
-    /// A model's answer does not fit the agent's output type; the model is told and asked again.
+    /// A model response does not match the agent's output type. The problem is sent to the model,
+    /// which is called again.
     #[serde(rename = "output.rejected")]
     OutputRejected {
-        /// What does not fit.
+        /// Description of the mismatch.
         problem: Arc<str>,
     },
-    /// A tool call began.
+    /// A tool call started.
     #[serde(rename = "tool.started")]
     ToolStarted {
-        /// What the tool is called with.
+        /// The call with its arguments.
         call: Arc<ToolCall>,
-        /// What the tool does to the world, as declared when it started.
+        /// Effects that the tool declared when the call started.
         effects: Effects,
-        /// Whether the tool may simply be called again, as declared when it started.
+        /// `true` if the tool was declared idempotent when the call started, so the call may be
+        /// repeated.
         idempotent: bool,
-        /// The arguments that the caller gave, when middleware has changed them.
+        /// The original arguments, if middleware changed them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<Arc<str>>,
-        /// The tool that undoes the call, as declared when it started.
+        /// The tool that compensates the call, as declared when the call started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compensate: Option<Arc<str>>,
     },
-    /// How far a step has come, as it says itself; never recorded.
+    /// Progress reported by a step. It is never recorded.
     #[serde(rename = "step.progress")]
     StepProgress {
-        /// What it says.
+        /// The reported value.
         value: Encoded,
     },
-    /// An attempt at a tool call failed, and the same call is tried again as the tool's policy says; it is one call, with
-    /// one end.
+    /// An attempt at a tool call failed and is retried according to the tool's policy. All attempts
+    /// belong to one call, which has one end event.
     #[serde(rename = "tool.retrying")]
     ToolRetrying {
-        /// The attempt that failed, from 1.
+        /// Number of the failed attempt, from 1.
         attempt: u32,
-        /// Why it failed.
+        /// The reason for the failure.
         error: Arc<Failure>,
-        /// How long until the next attempt, in milliseconds.
+        /// Delay before the next attempt, in milliseconds.
         delay_ms: u64,
     },
-    /// A tool asks people in the middle of its call. Nothing of it runs until they have answered, also over restarts.
+    /// A tool asks people for answers during its call. The call is suspended until all questions
+    /// are answered, also across restarts.
     #[serde(rename = "tool.waiting")]
     ToolWaiting(Arc<ToolWaiting>),
-    /// Everything is answered that a call waited for, and it continues.
+    /// All questions of a suspended tool call are answered, and the call continues.
     #[serde(rename = "tool.continued")]
     ToolContinued {
-        /// Whether what runs now may simply be called again when it is stopped.
+        /// `true` if the rest of the call may be repeated when it is interrupted.
         repeatable: bool,
     },
-    /// A tool answered.
+    /// A tool call completed.
     #[serde(rename = "tool.completed")]
     ToolCompleted {
-        /// What it answered.
+        /// The result.
         result: Arc<ToolResult>,
-        /// How long it took, in milliseconds.
+        /// Duration of the call, in milliseconds.
         duration_ms: u64,
-        /// The middleware that gave the result in the tool's place.
+        /// The middleware that supplied the result instead of the tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<Arc<str>>,
-        /// What the call saved.
+        /// State and artifacts that the call saved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saved: Option<Arc<SavedByStep>>,
     },
-    /// A tool call ended without the tool's answer; the result says why and is what the model sees.
+    /// A tool call ended without a result from the tool. `result` contains the reason, as the model
+    /// receives it.
     #[serde(rename = "tool.failed")]
     ToolFailed {
-        /// What the model sees.
+        /// The result that the model receives.
         result: Arc<ToolResult>,
-        /// How long it took, in milliseconds.
+        /// Duration of the call, in milliseconds.
         duration_ms: u64,
-        /// The middleware that gave the result in the tool's place.
+        /// The middleware that supplied the result instead of the tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<Arc<str>>,
-        /// The error that the function returned to the step of a workflow that called it, when it has a JSON form.
+        /// The error that the function returned to the calling workflow step, if the error has a
+        /// JSON form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Encoded>,
-        /// What was behind that error, where the error says so and has no JSON form: the causes of an `anyhow::Error`,
-        /// joined by `: `.
+        /// The causes of the error, joined by `: `, if the error has causes but no JSON form, such
+        /// as an `anyhow::Error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Arc<str>>,
     },
-    /// What a newer release recorded: a kind that this one does not know, or a known kind with a word in it that this one
-    /// does not know. Whatever reads a journal passes over it, and a run that has one is not resumed by this release.
+    /// An event of a newer release: an unknown kind, or a known kind with an unknown variant in its
+    /// payload. Code that reads a journal skips it. This release does not resume a run that
+    /// contains one.
     #[serde(skip)]
     Unknown(Arc<UnknownEvent>),
 }
 
-/// The name and the contents of an event that this release does not know.
+/// The name and payload of an event that this release does not know.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UnknownEvent {
     /// The canonical name, such as `tool.paused`.
     pub name: Arc<str>,
-    /// The contents, as they were written.
+    /// The payload, unchanged.
     pub payload: Encoded,
 }
 
@@ -375,7 +398,7 @@ impl UnknownEvent {
 }
 
 impl EventKind {
-    /// The canonical name, such as `tool.completed`.
+    /// Returns the canonical name, such as `tool.completed`.
     pub fn name(&self) -> &str {
         match self {
             Self::Unknown(unknown) => &unknown.name,
@@ -383,7 +406,7 @@ impl EventKind {
         }
     }
 
-    /// Why something failed, when this says so.
+    /// Returns the failure that the event reports, if any.
     pub fn error(&self) -> Option<&Arc<Failure>> {
         match self {
             Self::RunFailed { error }
@@ -399,7 +422,8 @@ impl EventKind {
         }
     }
 
-    /// Returns the size of the output in bytes, for the end of a tool call and of a node.
+    /// Returns the size of the output in bytes, if this is the end of a tool call or the completion
+    /// of a node.
     pub fn output_size(&self) -> Option<u64> {
         match self {
             Self::ToolCompleted { result, .. } | Self::ToolFailed { result, .. } => Some(result.output_size()),
@@ -408,7 +432,7 @@ impl EventKind {
         }
     }
 
-    /// Returns the state that the step saved with this outcome.
+    /// Returns the state and artifacts that the step saved with this outcome.
     pub fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
             Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),
@@ -418,7 +442,8 @@ impl EventKind {
         }
     }
 
-    /// The end of what this opens, when it is stopped in the middle; `None` when this opens nothing that runs.
+    /// Returns the end event for a subject that this event opened and that was interrupted. Returns
+    /// `None` if the event does not start an agent, workflow, node, model call or tool call.
     pub(crate) fn stopped(&self, error: &Arc<Failure>) -> Option<Self> {
         let error = Arc::clone(error);
         Some(match self {
@@ -427,6 +452,7 @@ impl EventKind {
             Self::NodeStarted { attempt, .. } => Self::NodeFailed { attempt: *attempt, error },
             Self::ModelStarted { .. } => Self::ModelFailed { error },
             Self::ToolStarted { call, effects, .. } => {
+                // The model reads this text, so it states whether the effect may have occurred.
                 let known = effects.when_stopped();
                 let why = format!("the program stopped while this tool was running; {known}");
                 let result = ToolResult::new(call, ToolStatus::Interrupted, why);
@@ -442,14 +468,14 @@ impl EventKind {
         })
     }
 
-    /// A run that was cancelled undoes what it had done.
+    /// Creates the event that starts the compensation of a cancelled run.
     pub(crate) fn compensating_cancelled(reason: Arc<str>) -> Self {
         let message = format!("{RUN_CANCELLED}: {reason}");
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         Self::RunCompensating { error, cancelled: Some(reason), by: None }
     }
 
-    /// Adds the operator who asked for a control request to the event that grants it.
+    /// Adds the operator who sent a control request to the event that records its effect.
     pub(crate) fn asked_by(mut self, operator: Option<&Arc<str>>) -> Self {
         if let Self::RunPaused { by, .. }
         | Self::RunResumed { by, .. }
@@ -468,12 +494,12 @@ impl EventKind {
         Self::RunPaused { reason, by: None }
     }
 
-    /// A paused run, or a workflow in it, continues.
+    /// Creates the event of a paused run, or of a paused workflow in it, that continues.
     pub(crate) const fn resumed() -> Self {
         Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false, by: None }
     }
 
-    /// The beginning of a run, with the id of the definition that it goes by.
+    /// Adds the id of the definition by parts to `RunStarted`.
     pub(crate) fn with_parts(mut self, parts: &Arc<str>) -> Self {
         if let Self::RunStarted(started) = &mut self {
             Arc::make_mut(started).parts = Some(Arc::clone(parts));
@@ -481,7 +507,8 @@ impl EventKind {
         self
     }
 
-    /// The beginning of a run, as one of a session whose state and whose artifacts are these.
+    /// Adds the session to `RunStarted`: the position of the run in it, and its state and
+    /// artifacts.
     pub(crate) fn with_session(
         mut self,
         place: SessionPlace,
@@ -504,12 +531,13 @@ impl EventKind {
         self
     }
 
-    /// A run is resumed from its journal.
+    /// Creates the event of a run that is resumed from its journal.
     pub(crate) const fn recovered(redefined: Option<Arc<Redefined>>) -> Self {
         Self::RunResumed { recovered: true, redefined, waiting: None, queued: false, by: None }
     }
 
-    /// Whether something begins that may not simply be done again.
+    /// Returns `true` if the event starts a node, a tool call or the rest of a tool call that must
+    /// not be repeated.
     pub(crate) fn begins_once(&self) -> bool {
         match self {
             Self::NodeStarted { repeatable, .. } => !repeatable,
@@ -519,7 +547,7 @@ impl EventKind {
         }
     }
 
-    /// What an agent begins with, as a run or as a step.
+    /// Returns the start of an agent, either as a run or as a step.
     pub(crate) fn agent_started(&self) -> Option<&AgentStarted> {
         match self {
             Self::RunStarted(started) => started.agent(),
@@ -528,22 +556,23 @@ impl EventKind {
         }
     }
 
-    /// Whether this is the last event of a run.
+    /// Returns `true` if this is the last event of a run.
     pub fn ends_run(&self) -> bool {
         let shape = self.shape();
         shape.subject == Subject::Run && shape.edge == Edge::Closes
     }
 }
 
-/// A piece of a model's answer.
+/// A part of a streamed model response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelDelta {
     /// More text.
     Text(String),
-    /// More readable reasoning.
+    /// More human-readable reasoning.
     Reasoning(String),
-    /// More of a tool call. Boxed, since every record of a journal has the size of the largest kind.
+    /// More of a tool call. It is boxed, because every journal record is as large as the largest
+    /// variant.
     ToolCall(Box<ToolCallDelta>),
 }

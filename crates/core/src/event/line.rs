@@ -1,4 +1,4 @@
-//! Writes an event in one line for a person.
+//! Formats an event as one line for people to read.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use agentflow_schema::text::{OneLine, head};
 
 use super::{AgentCompleted, AgentStarted, Event, EventKind, ModelDelta, RunBody, RunCompleted};
 
-/// An event in one line. Paths, names, reasons and errors may hold what models, servers and operators wrote, and none
-/// of it draws.
+/// An event formatted as one line. Text from models, servers and operators is escaped, so it cannot
+/// control a terminal.
 pub(crate) struct Line<'a>(pub(crate) &'a Event);
 
 impl fmt::Display for Line<'_> {
@@ -16,7 +16,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// The line as the event says it.
+/// The line before escaping.
 struct Written<'a>(&'a Event);
 
 impl fmt::Display for Written<'_> {
@@ -121,7 +121,7 @@ impl fmt::Display for Written<'_> {
     }
 }
 
-/// What an agent began with.
+/// The name of a started agent and the last message of its input.
 struct Began<'a>(&'a AgentStarted);
 
 impl fmt::Display for Began<'_> {
@@ -134,7 +134,7 @@ impl fmt::Display for Began<'_> {
     }
 }
 
-/// The operator of a control request, if one is recorded.
+/// The operator of a control request, if recorded.
 struct By<'a>(Option<&'a str>);
 
 impl fmt::Display for By<'_> {
@@ -143,7 +143,7 @@ impl fmt::Display for By<'_> {
     }
 }
 
-/// The outcome of an agent.
+/// The answer of an agent, with its number of turns and tokens.
 struct Answered<'a>(&'a AgentCompleted);
 
 impl fmt::Display for Answered<'_> {
@@ -154,7 +154,7 @@ impl fmt::Display for Answered<'_> {
     }
 }
 
-/// A text in one line of at most 100 bytes.
+/// The first 100 bytes of a text, escaped, on one line.
 struct Short<'a>(&'a str);
 
 impl fmt::Display for Short<'_> {

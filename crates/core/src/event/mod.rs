@@ -1,7 +1,17 @@
-//! Events: what happened in a run, in one type for the journal, the event stream and the traces.
+//! Events: facts about a run. The journal, the event stream and the traces share the type
+//! [`Event`].
 //!
-//! A recorded event is a record of the journal: folding the events of a run gives its state, so nothing is stored
-//! twice. Deltas are not recorded; they exist only while somebody listens.
+//! Each recorded event is one record of the journal, and the state of a run is the fold of its
+//! events, so no state is stored a second time. Deltas of model responses and progress reports are
+//! not recorded. They are produced only while a listener is attached.
+//!
+//! - [`EventKind`] is the payload, one variant per kind. `shape` maps each kind to its name, its
+//!   subject and its effect on the subject.
+//! - `payload`, `session_place` and `questions` define the larger payloads.
+//! - `json` reads and writes events, including events of newer releases. `line` formats an event
+//!   for people.
+//! - An [`EventSink`] receives events. [`QueuedSink`] puts a bounded queue in front of a slow or
+//!   async sink.
 
 mod json;
 mod kind;
@@ -24,7 +34,8 @@ pub use self::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, LiveTerms, NotUndone, PauseReason, Redefined, RunAdvanced,
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
-pub(crate) use self::questions::named_question;
+#[doc(hidden)]
+pub use self::questions::named_question;
 pub use self::questions::{ApprovalRequest, ToolWaiting};
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};
@@ -33,18 +44,18 @@ pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// The name of a run, unique within its store.
+/// The id of a run, unique within its store.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(Arc<str>);
 
 impl RunId {
-    /// A run of a given name.
+    /// Creates a run id from its text.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The name.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,29 +73,31 @@ impl fmt::Debug for RunId {
     }
 }
 
-/// Something that happened in a run.
+/// A fact about a run.
 ///
-/// As JSON: `{"id", "run_id", "seq", "time", "name", "path", "parent", "payload"}`, and `part` for a delta.
+/// JSON form: `{"id", "run_id", "seq", "time", "name", "path", "parent", "payload"}`, and `part`
+/// for a delta.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
-    /// The run it happened in.
+    /// The run.
     pub run_id: RunId,
-    /// The place among the run's recorded events, from 1, without gaps. A delta carries the number of the recorded
-    /// event it comes after.
+    /// Position among the recorded events of the run, from 1, without gaps. A delta carries the
+    /// number of the recorded event that it follows.
     pub seq: u64,
-    /// 0 for a recorded event; for deltas the place among those after the same recorded event, from 1.
+    /// 0 for a recorded event. For a delta, its position among the deltas after the same recorded
+    /// event, from 1.
     pub part: u32,
-    /// When it happened, by the run's clock.
+    /// Time of the event, by the run's clock.
     pub time: Timestamp,
-    /// The step it happened in; the root for the run itself.
+    /// Path of the step; the root path for the run itself.
     pub path: StepPath,
-    /// What happened.
+    /// The kind and payload of the event.
     pub kind: EventKind,
 }
 
 impl Event {
-    /// The id, unique among all runs of a store: `RUN:SEQ`, and `RUN:SEQ.PART` for a delta.
+    /// Returns the id, unique among all runs of a store: `RUN:SEQ`, and `RUN:SEQ.PART` for a delta.
     pub fn id(&self) -> String {
         match self.part {
             0 => format!("{}:{}", self.run_id, self.seq),
@@ -92,17 +105,17 @@ impl Event {
         }
     }
 
-    /// The event in one line, for a person to read.
+    /// Formats the event as one line for people to read.
     pub fn line(&self) -> impl fmt::Display + '_ {
         line::Line(self)
     }
 
-    /// The canonical name, such as `tool.completed`.
+    /// Returns the canonical name, such as `tool.completed`.
     pub fn name(&self) -> &str {
         self.kind.name()
     }
 
-    /// Whether it is part of the journal; deltas are not.
+    /// Returns `true` if the event is recorded in the journal. Deltas are not.
     pub fn is_recorded(&self) -> bool {
         self.part == 0
     }

@@ -1,4 +1,4 @@
-//! The contents of the events that begin and end a run, an agent or a workflow.
+//! Payloads of the events that start and end a run, an agent or a workflow.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,39 +15,41 @@ use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
 use crate::value::Encoded;
 
-/// How a run began: enough to resume it. Resuming the run changes nothing about it.
+/// The start of a run, with all settings that a resume needs. A resume changes none of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunStarted {
-    /// The version of the recorded events, [`RunStarted::VERSION`] when written by this release.
+    /// Version of the event format. [`RunStarted::VERSION`] if written by this release.
     pub version: u32,
-    /// What runs, and on what.
+    /// The agent or workflow, and its input.
     pub body: RunBody,
-    /// On whose behalf the run was started, as the program said.
+    /// The caller on whose behalf the run was started, as set by the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
-    /// The trace of the host that the run belongs to, as the program said.
+    /// Id of the host program's trace to which the run belongs, as set by the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Arc<str>>,
-    /// The tags by which runs are found.
+    /// Tags by which runs are found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// The [id](crate::definition::Definition::id) of the definition by parts, which the store has; of a run with a store.
+    /// The [id](crate::definition::Definition::id) of the definition by parts, which is in the
+    /// store. Set if the run has a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Arc<str>>,
-    /// Where it stands in the session that it is a run of.
+    /// Position of the run in its session, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPlace>>,
-    /// The state of its session when it began: what the runs of its history had left there. `None` when that is nothing,
-    /// and in journals of earlier releases.
+    /// State of the session when the run started, as the runs of its history left it. `None` if it
+    /// was empty, and in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Arc<StateValues>>,
-    /// The newest artifact of each name that the runs of its history had saved when it began, in the order of the names.
+    /// Newest artifact of each name that the runs of its history had saved when the run started, in
+    /// the order of the names.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub artifacts: Arc<[SessionArtifact]>,
 }
 
-/// What a run runs.
+/// The subject of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -59,7 +61,7 @@ pub enum RunBody {
 }
 
 impl RunStarted {
-    /// The version of the recorded events that this release writes.
+    /// Version of the event format that this release writes.
     pub const VERSION: u32 = 1;
 
     pub(crate) fn new(body: RunBody) -> Self {
@@ -76,7 +78,7 @@ impl RunStarted {
         }
     }
 
-    /// The name of the agent or the workflow.
+    /// Returns the name of the agent or workflow.
     pub fn name(&self) -> &str {
         match &self.body {
             RunBody::Agent(agent) => &agent.name,
@@ -84,7 +86,7 @@ impl RunStarted {
         }
     }
 
-    /// What the run was granted and limited to.
+    /// Returns the grants and limits of the run.
     pub fn terms(&self) -> &RunTerms {
         match &self.body {
             RunBody::Agent(agent) => &agent.terms,
@@ -92,7 +94,7 @@ impl RunStarted {
         }
     }
 
-    /// What the agent began with, when it is an agent.
+    /// Returns the start of the agent, if the run executes an agent.
     pub fn agent(&self) -> Option<&AgentStarted> {
         match &self.body {
             RunBody::Agent(agent) => Some(agent),
@@ -100,7 +102,7 @@ impl RunStarted {
         }
     }
 
-    /// What the workflow began with, when it is a workflow.
+    /// Returns the start of the workflow, if the run executes a workflow.
     pub fn workflow(&self) -> Option<&WorkflowStarted> {
         match &self.body {
             RunBody::Workflow(workflow) => Some(workflow),
@@ -109,35 +111,36 @@ impl RunStarted {
     }
 }
 
-/// What an agent began with.
+/// The start of an agent, as a run or as a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentStarted {
-    /// The agent's name.
+    /// Name of the agent.
     pub name: Arc<str>,
-    /// The instructions, which stand before the conversation in every request. `None` in a journal that was written
-    /// before they were kept apart: there they are the first message of `input`.
+    /// The instructions, which precede the conversation in every request. `None` in journals of
+    /// older releases, where they are the first message of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<Message>>,
-    /// The conversation it began with, without the instructions.
+    /// The conversation at the start, without the instructions.
     pub input: Conversation,
-    /// What the caller gave, with the instructions in front, when middleware has changed it.
+    /// The caller's conversation with the instructions in front, if middleware changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Conversation>,
-    /// What it was granted and limited to, beside what the agent says.
+    /// Grants and limits of this execution, in addition to the agent's own settings.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
-    /// The form of its answer.
+    /// The form of the answer.
     #[serde(default, skip_serializing_if = "AnswerForm::is_text")]
     pub answer: AnswerForm,
-    /// What identifies the agent's version, of one that is a step of a run with a store; that of a run of its own is
-    /// [`RunStarted::parts`]. `None` in journals of earlier releases.
+    /// Id of the agent's definition, for an agent that is a step of a run with a store. If the
+    /// agent is the run itself, the id is [`RunStarted::parts`]. `None` in journals of earlier
+    /// releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
-    /// How much of its session's history it is given, when it is a run of one.
+    /// The part of the session history that the agent receives, if the run belongs to a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<SessionWindow>,
-    /// What becomes of the runs that the window has no room for, when they are summed up.
+    /// Settings for summarizing the older runs of the session, which do not fit into the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<Summary>>,
 }
@@ -157,9 +160,11 @@ impl AgentStarted {
         }
     }
 
-    /// Whether another one was given the same by its caller; the instructions are the agent's own.
+    /// Returns `true` if both agents received the same input from their callers. Instructions are
+    /// ignored, since they belong to the agent.
     pub(crate) fn same_input(&self, other: &Self) -> bool {
-        // A journal that was written before instructions were kept apart has them in front, as what hooks saw has.
+        // Drops a leading system message. In journals of older releases the instructions are the
+        // first message, and a conversation that hooks saw also starts with them.
         let uninstructed = |mut conversation: Conversation| match conversation.messages().first() {
             Some(first) if first.role() == Role::System => {
                 conversation = conversation.messages().iter().skip(1).map(Arc::clone).collect();
@@ -171,7 +176,7 @@ impl AgentStarted {
         given(self) == given(other)
     }
 
-    /// What a model is given first: the instructions and the conversation.
+    /// Returns the start of the model request: the instructions and the conversation.
     pub(crate) fn request(&self) -> Conversation {
         match &self.instructions {
             None => self.input.clone(),
@@ -180,7 +185,7 @@ impl AgentStarted {
     }
 }
 
-/// The form of an agent's answer: what its text is.
+/// The form of an agent's answer, which determines how its text is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -190,7 +195,8 @@ pub enum AnswerForm {
     Text,
     /// A JSON object: the value of the output type.
     Object,
-    /// A JSON object whose field `value` is the value of the output type, for types such as a list or a number.
+    /// A JSON object whose field `value` is the value of the output type, for types such as a list
+    /// or a number.
     Value,
 }
 
@@ -200,7 +206,7 @@ impl AnswerForm {
         *self == Self::Text
     }
 
-    /// An answer as JSON: text as a JSON string.
+    /// Converts an answer to JSON. Text becomes a JSON string.
     pub(crate) fn encoded(self, text: &str) -> Result<Encoded, serde_json::Error> {
         #[derive(Deserialize)]
         struct Wrapped {
@@ -208,50 +214,54 @@ impl AnswerForm {
         }
         match self {
             Self::Text => Encoded::new(text),
+            // Models often wrap JSON in a Markdown code fence.
             Self::Object => Encoded::from_json(unfenced(text).to_owned()),
             Self::Value => serde_json::from_str(unfenced(text)).map(|wrapped: Wrapped| wrapped.value),
         }
     }
 }
 
-/// What a run, or an agent in one, was granted and limited to when it began. Resuming the run changes nothing about it.
+/// Grants and limits of a run, or of an agent in a run, recorded when it starts. A resume changes
+/// none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunTerms {
-    /// The most turns, instead of the agent's own limit.
+    /// Maximum number of turns, overriding the limit of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
-    /// The longest it may be executed, in milliseconds; of an agent, instead of its own limit.
+    /// Maximum execution time in milliseconds. For an agent, it overrides the agent's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The most model calls, where that is fewer than the runtime or the agent allows.
+    /// Maximum number of model calls, if lower than the limit of the runtime or the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_llm_calls: Option<u32>,
-    /// The scopes it was granted; of an agent, beside its own.
+    /// Granted scopes. An agent has them in addition to its own scopes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Arc<str>>,
-    /// Whether the run undoes what it had done when it fails or is cancelled.
+    /// `true` if the run compensates its completed calls when it fails or is cancelled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compensate: bool,
-    /// That it is a live run, which waits for messages until it is closed; of an agent's run of its own.
+    /// Settings of a live run, which waits for messages until it is closed. Only for an agent that
+    /// is the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveTerms>,
-    /// `true` if model calls are streamed also without a listener.
+    /// `true` if model calls are streamed even without a listener.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
-    /// `true` if the run has no `tracing` spans.
+    /// `true` if the run creates no `tracing` spans.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untraced: bool,
-    /// `true` if metrics leave the run out.
+    /// `true` if metrics do not include the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmetered: bool,
 }
 
-/// How a live run waits for messages.
+/// Settings for how a live run waits for messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LiveTerms {
-    /// How long it waits for the next message before it closes itself, in milliseconds; without it, for ever.
+    /// Maximum time in milliseconds that the run waits for the next message before it closes.
+    /// Without it, the run waits forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
 }
@@ -262,24 +272,26 @@ impl RunTerms {
     }
 }
 
-/// What a workflow began with.
+/// The start of a workflow, as a run or as a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StoredWorkflowStarted")]
 #[non_exhaustive]
 pub struct WorkflowStarted {
-    /// The workflow's name.
+    /// Name of the workflow.
     pub name: Arc<str>,
-    /// The hash of its definition; a run is resumed only by a workflow of the same hash, unless its runtime
-    /// accepts all changes.
+    /// Hash of the workflow's definition. Only a workflow with the same hash resumes the run,
+    /// unless the runtime accepts all changes.
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
-    /// What a run of its own was granted and limited to; a workflow in a step has the grants of the step.
+    /// Grants and limits, if the workflow is the run itself. A workflow in a step has the grants of
+    /// the step.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
 }
 
-/// The stored form, also that of journals in which the grants had no terms around them.
+/// The stored form. It also accepts journals of older releases, in which the grants were not part
+/// of `terms`.
 #[derive(Deserialize)]
 struct StoredWorkflowStarted {
     name: Arc<str>,
@@ -294,6 +306,7 @@ struct StoredWorkflowStarted {
 impl From<StoredWorkflowStarted> for WorkflowStarted {
     fn from(stored: StoredWorkflowStarted) -> Self {
         let StoredWorkflowStarted { name, definition, input, mut terms, grants } = stored;
+        // Only journals of older releases contain `grants`.
         terms.scopes.extend(grants);
         Self { name, definition, input, terms }
     }
@@ -305,19 +318,19 @@ impl WorkflowStarted {
     }
 }
 
-/// The outcome of a run.
+/// The outcome of a completed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunCompleted {
-    /// An agent's answer.
+    /// The answer of an agent.
     Agent(Arc<AgentCompleted>),
-    /// A workflow's output.
+    /// The output of a workflow.
     Workflow(WorkflowCompleted),
 }
 
 impl RunCompleted {
-    /// The answer, when an agent gave it.
+    /// Returns the answer, if the run executed an agent.
     pub fn agent(&self) -> Option<&AgentCompleted> {
         match self {
             Self::Agent(agent) => Some(agent),
@@ -325,7 +338,7 @@ impl RunCompleted {
         }
     }
 
-    /// The output, when a workflow gave it.
+    /// Returns the output, if the run executed a workflow.
     pub fn workflow(&self) -> Option<&WorkflowCompleted> {
         match self {
             Self::Workflow(workflow) => Some(workflow),
@@ -338,18 +351,18 @@ impl RunCompleted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentCompleted {
-    /// The model's last message.
+    /// The last message of the model.
     pub message: Arc<Message>,
-    /// Why the model stopped there; an answer that was cut off says `length`.
+    /// The reason why the model stopped. `length` for a truncated answer.
     pub stop_reason: StopReason,
-    /// How many turns it took.
+    /// Number of turns.
     pub steps: u32,
-    /// The tokens of all model calls.
+    /// Token usage of all model calls.
     pub usage: Usage,
-    /// The middleware that answered in the agent's place; the agent then took no step.
+    /// The middleware that supplied the answer instead of the agent. The agent then made no turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Arc<str>>,
-    /// The answer under the [key](crate::agent::AgentSettings::output_key) that the agent saves it under.
+    /// The answer, saved under the agent's [output key](crate::agent::AgentSettings::output_key).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Arc<SavedByStep>>,
 }
@@ -359,7 +372,8 @@ impl AgentCompleted {
         Self { message, stop_reason, steps, usage, answered_by: None, saved: None }
     }
 
-    /// The text of the answer: what the model said, or the JSON that it gave for the agent's output type.
+    /// Returns the text of the answer: the text of the message, or the JSON for the agent's output
+    /// type.
     pub fn text(&self) -> Cow<'_, str> {
         answer_text(&self.message)
     }
@@ -379,20 +393,21 @@ impl WorkflowCompleted {
     }
 }
 
-/// The definition that a run goes by after its workflow or its agent was changed.
+/// The new definition of a run, after its workflow or agent was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Redefined {
-    /// The hash of the new definition of its workflow; `None` in a run of an agent.
+    /// Hash of the workflow's new definition; `None` if the run executes an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
-    /// The nodes whose earlier records no longer count.
+    /// Nodes whose earlier records are invalidated.
     pub forgotten: Vec<StepPath>,
-    /// The id of the new definition by parts.
+    /// Id of the new definition by parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Arc<str>>,
-    /// The places that the nodes have in the new definition whose records hold state or artifacts; those of nodes that it
-    /// does not have no longer count. `None` when nothing had been saved.
+    /// Positions in the new definition of the nodes whose records contain state or artifacts.
+    /// Records of nodes that the new definition no longer contains are invalid. `None` if no state
+    /// or artifact was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<BTreeMap<StepPath, u64>>,
 }
@@ -407,16 +422,16 @@ impl Redefined {
     }
 }
 
-/// A call that may have had an effect which is not undone.
+/// A call that may have had an effect and was not compensated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NotUndone {
-    /// The call.
+    /// Path of the call.
     pub path: StepPath,
-    /// The tool that was called, by the name in the call; empty where that is not known.
+    /// Name of the called tool, as in the call. Empty if unknown.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub tool: Arc<str>,
-    /// Why it is not undone.
+    /// The reason why the call was not compensated.
     pub problem: Arc<str>,
 }
 
@@ -425,28 +440,29 @@ impl NotUndone {
         Self { path, tool: tool.into(), problem: problem.into() }
     }
 
-    /// The calls that are not undone, each with the reason, as a sentence.
+    /// Formats the calls and the reasons as a sentence.
     pub(crate) fn list(calls: &[Self]) -> String {
         let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
         format!("these calls are not undone: {}", calls.join(", "))
     }
 }
 
-/// What a paused run waits for.
+/// The reason why a run is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PauseReason {
-    /// An operator paused it.
+    /// An operator paused the run.
     Operator,
-    /// Nothing is left to do before a person has answered.
+    /// The run can make no progress until a person answers a question.
     Approval,
-    /// The end of its process interrupted a step with effects; an operator decides whether it runs again.
+    /// The process ended during a step with side effects. An operator decides whether the step runs
+    /// again.
     Interrupted,
-    /// It is a live run that has answered, and waits for the next message.
+    /// A live run has answered and waits for the next message.
     Message,
-    /// Something that this release does not know: a newer one wrote the run. It is said of a run in a list; the event of
-    /// such a pause is [`EventKind::Unknown`](super::EventKind::Unknown).
+    /// A reason that only a newer release knows. It occurs in lists of runs; the event of such a
+    /// pause is [`EventKind::Unknown`](super::EventKind::Unknown).
     Other,
 }
 
@@ -462,53 +478,53 @@ impl fmt::Display for PauseReason {
     }
 }
 
-/// What one agent of a run has spent on one model.
+/// Model usage of one agent of a run with one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spending {
-    /// The agent's name.
+    /// Name of the agent.
     pub agent: Arc<str>,
-    /// The wire format or maker.
+    /// Name of the provider or of its wire format.
     pub provider: Arc<str>,
-    /// The model's name.
+    /// Name of the model.
     pub model: Arc<str>,
-    /// How many calls were begun, failed ones included, answers of middleware excluded.
+    /// Number of started calls. Includes failed calls, excludes responses that middleware supplied.
     pub calls: u32,
-    /// The tokens of all answers.
+    /// Token usage of all responses.
     pub usage: Usage,
 }
 
-/// Where the run of an agent was between two turns.
+/// State of an agent run between two turns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunAdvanced {
-    /// The turn that was over, from 1.
+    /// Number of the completed turn, from 1.
     pub step: u32,
-    /// What was said since the run began, calls of tools and their results included.
+    /// All messages since the start of the run, including tool calls and their results.
     pub messages: Conversation,
-    /// The tokens of all answers.
+    /// Token usage of all responses.
     pub usage: Usage,
-    /// How many model calls the agent had begun, answers of middleware excluded.
+    /// Number of model calls that the agent started, excluding responses that middleware supplied.
     pub model_calls: u32,
-    /// How many calls of tools had failed since the last one that succeeded.
+    /// Number of failed tool calls since the last successful one.
     pub failures_in_row: u32,
-    /// How many answers did not fit the output type.
+    /// Number of answers that did not match the output type.
     pub misfits: u32,
-    /// How long the run had been executed, in milliseconds.
+    /// Execution time of the run so far, in milliseconds.
     pub spent_ms: u64,
-    /// The tokens of all answers that models gave.
+    /// Tokens of all model responses.
     pub tokens: u64,
-    /// Those of the last one.
+    /// Tokens of the last response.
     pub last_tokens: u64,
-    /// The most tokens that an answer had, also one of a nested agent.
+    /// Tokens of the longest response, including responses to nested agents.
     pub longest_answer: u64,
-    /// What the tools saved.
+    /// State and artifacts that the tools saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Arc<SavedByStep>>,
-    /// The number of the last message that was sent to the run and is part of `messages`.
+    /// Number of the last message sent to the run that is part of `messages`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delivered: u32,
-    /// The turn with which the model had answered before it was sent another message.
+    /// Number of the turn in which the model had answered before the run received another message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub answered: u32,
 }
@@ -518,24 +534,25 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The tool that a model calls to answer when its provider takes no schema with the request.
+/// The tool that carries the final answer when the provider accepts no output schema in the
+/// request.
 pub(crate) const ANSWER_TOOL: &str = "final_answer";
 
-/// The tool by which a model transfers the conversation to another agent of its team.
+/// The tool with which a model hands the conversation off to another agent of its team.
 pub(crate) const TRANSFER_TOOL: &str = "transfer_to_agent";
 
-/// The tool by which a model ends the loop around its agent, and its own turns.
+/// The tool with which a model ends the loop around its agent, and its own turns.
 pub(crate) const EXIT_TOOL: &str = "exit_loop";
 
-/// An agent of a team transferred the conversation to another one.
+/// A handoff of the conversation from one agent of a team to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentHandoff {
     /// The agent that had the conversation.
     pub from: Arc<str>,
-    /// The agent that has it from now on.
+    /// The agent that receives the conversation.
     pub to: Arc<str>,
-    /// The instructions of that one.
+    /// The instructions of the receiving agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<Message>>,
 }
@@ -546,7 +563,8 @@ impl AgentHandoff {
     }
 }
 
-/// The text of an answer: what the model said, or what it called [`ANSWER_TOOL`] with.
+/// Returns the text of an answer: the arguments of a call to [`ANSWER_TOOL`], or the text of the
+/// message.
 pub(crate) fn answer_text(message: &Message) -> Cow<'_, str> {
     match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {
         Some(call) => Cow::Borrowed(&call.arguments),

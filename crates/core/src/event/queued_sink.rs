@@ -1,6 +1,8 @@
-//! `QueuedSink`: a sink behind a bounded queue, on a thread of its own, for sinks that are slow or async.
+//! `QueuedSink`: a sink behind a bounded queue, on its own thread, for sinks that are slow or
+//! async.
 //!
-//! It keeps the order of events and says what it left out; it never blocks a run unless it was asked to lose nothing.
+//! The queue keeps the order of events and counts the events that it drops. With [`WhenFull::Drop`]
+//! it never blocks a run.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,49 +17,55 @@ use tokio::sync::Notify;
 
 use super::{Event, EventSink};
 
-/// Takes the events of runs, and may wait for something while it does: a database, say, or a service.
+/// Receives the events of runs asynchronously, for example to write them to a database or a
+/// service.
 ///
-/// It is given to a runtime in a [`QueuedSink`], which hands it one event after the other, in the order in which they were
-/// recorded.
+/// Wrap it in a [`QueuedSink`] to give it to a runtime. The queue passes on one event after the
+/// other, in the order in which they were recorded.
 #[async_trait]
 pub trait AsyncEventSink: Send + Sync + 'static {
-    /// Takes one event. The next one is handed over when this has ended. A panic is logged, and the event is over.
+    /// Receives one event. The next event follows when this future has completed. A panic is
+    /// logged, and the event is skipped.
     async fn emit(&self, event: &Event);
 
-    /// Hands on whatever it has put off. The default does nothing.
+    /// Writes out buffered events. The default does nothing.
     async fn flush(&self) {}
 
-    /// Whether deltas are wanted too; asked once, when a run starts. The default is no.
+    /// Returns `true` to receive deltas too. Called once, when a run starts. Default: `false`.
     fn wants_deltas(&self) -> bool {
         false
     }
 
-    /// What it is called where it is named, as in [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the
-    /// name of its type.
+    /// Returns the name of the sink in reports such as
+    /// [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the name of its type.
     fn name(&self) -> &str {
         std::any::type_name::<Self>()
     }
 }
 
-/// What a [`QueuedSink`] does with a recorded event when its queue is full.
+/// Behaviour of a [`QueuedSink`] for a recorded event when its queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The run waits until there is room, and nothing is lost. It waits on its own thread, so a sink that itself waits for
-    /// something the run has to do must not have this. Only at the deadline of a runtime that is being
-    /// [drained](crate::Runtime::drain) the wait is over: the event is left out and counted, as by [`Drop`](Self::Drop).
+    /// Blocks the run until the queue has room, so no event is lost. The wait blocks the thread
+    /// that executes the run; do not use this setting for a sink that itself waits for work of the
+    /// run. The wait ends early only at the deadline of a runtime that is being
+    /// [drained](crate::Runtime::drain): the event is then dropped and counted, as by
+    /// [`Drop`](Self::Drop).
     #[default]
     Wait,
-    /// The event is left out and counted: [`QueuedSink::lost`] says how many, and each gap is a warning in the log of the
-    /// program.
+    /// Drops the event and counts it. [`QueuedSink::lost`] returns the count, and each gap is
+    /// logged as a warning.
     Drop,
 }
 
-/// A sink behind a queue: runs hand over their events and continue, and a thread of the sink's own hands them to it.
+/// A sink behind a bounded queue. Runs put their events into the queue and continue; the queue's
+/// own thread passes them to the sink.
 ///
-/// The thread begins with the first event and ends when the last clone of this is dropped and all that was accepted is
-/// handed over. A clone is the same queue: keep one to ask it something. A delta never waits: one that finds the queue
-/// full is left out, since the recorded event after it has all of its text.
+/// The thread starts with the first event. It ends after the last clone of the `QueuedSink` is
+/// dropped and all accepted events were passed on. Clones share one queue: keep a clone to query
+/// it. A delta never waits. If the queue is full, the delta is dropped, since the next recorded
+/// event contains its full text.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -86,7 +94,7 @@ pub enum WhenFull {
 /// # let model = ScriptedModel::new([Turn::text("Hello.")]);
 /// Agent::new(model).runtime(&runtime).run("Say hello.").await?;
 ///
-/// // At the end of the program; without it, what is still in the queue is lost with the process.
+/// // At the end of the program. Without it, events that are still queued are lost.
 /// runtime.drain(Duration::from_secs(20)).await;
 /// assert_eq!((audit.0.lock().unwrap().len(), queue.lost()), (5, 0));
 /// # Ok(())
@@ -98,14 +106,14 @@ pub struct QueuedSink {
     when_full: WhenFull,
 }
 
-/// What all clones share; the queue is closed with the last of them.
+/// State shared by all clones. Dropping the last clone closes the queue.
 struct Door {
     queue: Arc<Queue>,
     sink: Taker,
     deltas: bool,
 }
 
-/// The sink that the thread hands events to.
+/// The wrapped sink, to which the thread passes events.
 #[derive(Clone)]
 enum Taker {
     Quick(Arc<dyn EventSink>),
@@ -115,50 +123,52 @@ enum Taker {
 struct Queue {
     capacity: usize,
     state: Mutex<State>,
-    /// An event was added, or nothing more will be.
+    /// An event or a flush request was added, or the queue was closed.
     filled: Condvar,
-    /// There is room again.
+    /// The queue has room again.
     taken: Condvar,
-    /// Something was handed over.
+    /// A flush finished.
     handed: Notify,
 }
 
 #[derive(Default)]
 struct State {
     events: VecDeque<Event>,
-    /// How many events were accepted, and how many of them were handed over.
+    /// Numbers of accepted events and of events passed to the sink.
     accepted: u64,
     handed: u64,
-    /// How many flushes were asked for, and how many of them are done.
+    /// Numbers of requested and of finished flushes.
     flushes: u64,
     flushed: u64,
-    /// How many events were left out, and how many of them the log of the program knows.
+    /// Numbers of dropped events and of dropped events that were logged.
     lost: u64,
     told: u64,
     started: bool,
     closed: bool,
-    /// There is no thread, and no other one begins.
+    /// The thread could not start. It is not started again.
     given_up: bool,
-    /// Until when a run waits for room: the runtime is being drained.
+    /// Time limit for a run that waits for room. It is set while the runtime is being drained.
     wait_until: Option<Instant>,
 }
 
-/// What the thread does next.
+/// The next action of the thread.
 enum Next {
     Event(Event),
-    /// Nothing is left before the flush of this number.
+    /// All events that precede this flush were passed on.
     Flush(u64),
     End,
 }
 
 impl QueuedSink {
-    /// A sink that may be slow, with room for so many events, at least one. A run waits when there is no room.
+    /// Wraps a synchronous sink in a queue of `capacity` events, at least one. By default, a run
+    /// waits while the queue is full.
     pub fn new(sink: impl EventSink + 'static, capacity: usize) -> Self {
         let deltas = sink.wants_deltas();
         Self::of(Taker::Quick(Arc::new(sink)), deltas, capacity)
     }
 
-    /// The same of a sink that waits for something. It is polled by a tokio runtime of its own, on its thread.
+    /// Wraps an async sink in a queue of `capacity` events, at least one. A tokio runtime on the
+    /// queue's own thread polls it.
     pub fn of_async(sink: impl AsyncEventSink, capacity: usize) -> Self {
         let deltas = sink.wants_deltas();
         Self::of(Taker::Waiting(Arc::new(sink)), deltas, capacity)
@@ -175,27 +185,28 @@ impl QueuedSink {
         Self { door: Arc::new(Door { queue: Arc::new(queue), sink, deltas }), when_full: WhenFull::default() }
     }
 
-    /// What is done with a recorded event when the queue is full. Default: [`WhenFull::Wait`].
+    /// Sets the behaviour for a recorded event when the queue is full. Default: [`WhenFull::Wait`].
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// How many recorded events were left out since the queue was full; 0 with [`WhenFull::Wait`], unless a runtime was
-    /// drained whose deadline came while a run waited, or the program could begin no thread.
+    /// Returns the number of recorded events that were dropped. With [`WhenFull::Wait`] it is 0,
+    /// unless the deadline of a drain passed while a run waited, or the thread of the queue could
+    /// not start.
     pub fn lost(&self) -> u64 {
         self.door.queue.state().lost
     }
 
-    /// How many events were accepted and are not handed over yet.
+    /// Returns the number of accepted events that were not passed to the sink yet.
     pub fn waiting(&self) -> u64 {
         let state = self.door.queue.state();
         state.accepted - state.handed
     }
 
-    /// Waits until all that was accepted before this is handed over and the sink has flushed it; for so long at most, by
-    /// tokio's time. Whether it is.
+    /// Waits until the sink has received and flushed all events that were accepted before this
+    /// call, at most for `deadline` by tokio's clock. Returns `true` if it has.
     pub async fn flush_within(&self, deadline: Duration) -> bool {
         tokio::time::timeout(deadline, self.flush()).await.is_ok()
     }
@@ -211,6 +222,7 @@ impl EventSink for QueuedSink {
             return;
         }
         while state.events.len() >= queue.capacity {
+            // A delta never waits.
             if !event.is_recorded() {
                 return;
             }
@@ -236,6 +248,7 @@ impl EventSink for QueuedSink {
         }
         state.accepted += 1;
         state.events.push_back(event.clone());
+        // The first event starts the thread, so an unused sink costs no thread.
         let begins = !std::mem::replace(&mut state.started, true);
         drop(state);
         match begins {
@@ -251,7 +264,7 @@ impl EventSink for QueuedSink {
     fn wait_until(&self, end: Option<Instant>) {
         let queue = &self.door.queue;
         queue.state().wait_until = end;
-        // Those that wait already learn it too.
+        // Runs that already wait must see the new limit too.
         queue.taken.notify_all();
     }
 
@@ -274,6 +287,8 @@ impl EventSink for QueuedSink {
         };
         queue.filled.notify_one();
         loop {
+            // Created before the check, so that a notification between the check and the await is
+            // not lost.
             let handed = queue.handed.notified();
             if queue.state().flushed >= number {
                 return;
@@ -284,7 +299,7 @@ impl EventSink for QueuedSink {
 }
 
 impl QueuedSink {
-    /// Begins the thread, with the first event.
+    /// Starts the thread. Called for the first event.
     fn begin(&self) {
         let (queue, sink) = (Arc::clone(&self.door.queue), self.door.sink.clone());
         let thread = std::thread::Builder::new().name("agentflow-sink".to_owned());
@@ -300,7 +315,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does.
+    /// Passes events to the sink until the queue is closed. Runs on the queue's thread.
     fn hand_over(&self, sink: &Taker) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -316,6 +331,7 @@ impl Queue {
                     sink.take(&runtime, Some(&event));
                     let mut state = self.state();
                     state.handed += 1;
+                    // Logs each gap once, with the number of events since the last warning.
                     let gap = state.lost - state.told;
                     state.told = state.lost;
                     drop(state);
@@ -332,9 +348,11 @@ impl Queue {
         }
     }
 
-    /// Nobody hands anything over any more: whatever comes is left out, and nobody waits.
+    /// Drops all queued events and releases all waiting tasks, because no thread passes events on.
+    /// Later events are dropped too.
     fn give_up(&self) {
         let mut state = self.state();
+        // All current and later flushes count as finished.
         (state.given_up, state.flushed) = (true, u64::MAX);
         let left = state.events.len() as u64;
         state.lost += left;
@@ -353,6 +371,7 @@ impl Queue {
                 self.taken.notify_one();
                 return Next::Event(event);
             }
+            // Flushes follow the queued events, since a flush covers all events accepted before it.
             if state.flushed < state.flushes {
                 return Next::Flush(state.flushes);
             }
@@ -365,10 +384,11 @@ impl Queue {
 }
 
 impl Taker {
-    /// Hands an event over, or lets the sink flush. A panic ends with it.
+    /// Passes an event to the sink, or flushes the sink if `event` is `None`. Catches and logs a
+    /// panic.
     fn take(&self, runtime: &tokio::runtime::Runtime, event: Option<&Event>) {
         let taken = match (self, event) {
-            // Outside of the runtime, so that it may block on one of its own.
+            // `emit` runs outside the tokio runtime, because it may block on another runtime.
             (Self::Quick(sink), Some(event)) => std::panic::catch_unwind(AssertUnwindSafe(|| sink.emit(event))),
             (Self::Quick(sink), None) => runtime.block_on(AssertUnwindSafe(sink.flush()).catch_unwind()),
             (Self::Waiting(sink), Some(event)) => runtime.block_on(AssertUnwindSafe(sink.emit(event)).catch_unwind()),

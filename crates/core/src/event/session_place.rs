@@ -1,4 +1,5 @@
-//! What a run records of the session that it is one of. It reads no history and decides no order.
+//! The parts of a run's events that describe its session: position, artifacts, history window and
+//! summary.
 
 use std::sync::Arc;
 
@@ -7,33 +8,34 @@ use serde::{Deserialize, Serialize};
 use super::RunId;
 use crate::artifact::ArtifactRef;
 
-/// Where a run stands in its session.
+/// Position of a run in its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionPlace {
-    /// The session's id.
+    /// Id of the session.
     pub session: Arc<str>,
-    /// Its number among the runs of the session, from 1 and without gaps.
+    /// Number of the run within the session, from 1, without gaps.
     pub number: u64,
-    /// The completed run whose history it continues; `None` at the beginning of a history.
+    /// The completed run whose history this run continues; `None` at the start of a history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<RunId>,
 }
 
 impl SessionPlace {
-    /// The place of a run in a session.
+    /// Creates the position of a run in a session.
     pub fn new(session: impl Into<Arc<str>>, number: u64, after: Option<RunId>) -> Self {
         Self { session: session.into(), number, after }
     }
 }
 
-/// An artifact that a run of a session saved, as later runs of it find it.
+/// An artifact that an earlier run of the session saved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionArtifact {
-    /// The run that saved it, and whose bytes they are.
+    /// The run that saved the artifact and stores its bytes.
     pub run: RunId,
-    /// What the record of that run holds of it. Its version is the next one of its name in the history.
+    /// The artifact as recorded by that run. Its version is the next version of its name in the
+    /// history.
     #[serde(flatten)]
     pub artifact: ArtifactRef,
 }
@@ -44,11 +46,13 @@ impl SessionArtifact {
     }
 }
 
-/// How much of a session's history a model is given, beside what a run itself adds.
+/// Limits on the part of a session's history that a model receives. Messages of the current run do
+/// not count.
 ///
-/// The newest runs are taken, while they fit. Of one that does not fit as a whole the model sees its question and
-/// its answer, without the turns between them, and of a longer question or answer the beginning: a quarter of the window.
-/// Tokens are estimated: four bytes of JSON each.
+/// The newest runs are included as long as they fit. A run that does not fit completely is reduced
+/// to its question and its answer, without the turns between them. A question or answer that is
+/// still too long is cut to a quarter of the window. Tokens are estimated at four bytes of JSON per
+/// token.
 ///
 /// ```
 /// use agentflow::session::SessionWindow;
@@ -61,11 +65,11 @@ impl SessionArtifact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionWindow {
-    /// The most runs. Default: 20.
+    /// Maximum number of runs. Default: 20.
     pub runs: u32,
-    /// The most tokens of all of them together. Default: 16,000.
+    /// Maximum number of tokens of all runs together. Default: 16,000.
     pub tokens: u32,
-    /// The most tokens of one tool's result; the rest of a longer one is left out. Default: 1,000.
+    /// Maximum number of tokens per tool result. Longer results are truncated. Default: 1,000.
     pub tool_tokens: u32,
 }
 
@@ -76,21 +80,21 @@ impl Default for SessionWindow {
 }
 
 impl SessionWindow {
-    /// At most so many runs; 0 for no history.
+    /// Sets the maximum number of runs. 0 disables the history.
     #[must_use]
     pub fn runs(mut self, runs: u32) -> Self {
         self.runs = runs;
         self
     }
 
-    /// At most so many tokens of all runs together.
+    /// Sets the maximum number of tokens of all runs together.
     #[must_use]
     pub fn tokens(mut self, tokens: u32) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// At most so many tokens of one tool's result.
+    /// Sets the maximum number of tokens per tool result.
     #[must_use]
     pub fn tool_tokens(mut self, tokens: u32) -> Self {
         self.tool_tokens = tokens;
@@ -98,16 +102,19 @@ impl SessionWindow {
     }
 }
 
-/// What becomes of the runs of a session that its [`SessionWindow`] has no room for: a model sums them up, and the summary
-/// stands in front of the newer runs. Given to a request with [`Session::summarized`](crate::session::Session::summarized).
+/// Settings for summarizing the runs of a session that do not fit into its [`SessionWindow`]. A
+/// model writes the summary, which precedes the newer runs in the history. Enable it with
+/// [`Session::summarized`](crate::session::Session::summarized).
 ///
-/// A run that begins in a session with more than fits sums up first, before it asks its own model: the newest half of the
-/// window stays as it is, what is older becomes the summary, together with the summary before it. So a summary is made
-/// once in many runs. It is recorded in the run, as the agent `session_summary` below the path `summary` and as
-/// [`SessionSummarized`](crate::event::EventKind::SessionSummarized): it is made once, also across a crash, it counts
-/// against the budgets and the model calls of the run, and later runs read it. When its model fails, the run
-/// continues with what fits, and the next run tries again.
+/// When the history does not fit, a starting run creates the summary before its first model call.
+/// The newest half of the window stays unchanged. The older runs are summarized together with the
+/// previous summary, so many runs share one summary.
 ///
+/// The summary is recorded in the run, as the agent `session_summary` below the path `summary` and
+/// as the event [`SessionSummarized`](crate::event::EventKind::SessionSummarized). It is created
+/// once, also across a crash, and later runs reuse it. It counts against the budgets and the model
+/// calls of the run. If its model fails, the run continues with the runs that fit, and the next run
+/// tries again.
 /// ```
 /// use agentflow::session::{Session, Summary};
 ///
@@ -118,13 +125,13 @@ impl SessionWindow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The model by its name. Default: that of the agent.
+    /// Name of the model that writes the summary. Default: the model of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Arc<str>>,
-    /// The most tokens of a summary, four bytes each; what is beyond is cut. They count against the window, and are a
-    /// quarter of it at most. Default: 500.
+    /// Maximum number of tokens of a summary, at four bytes each; a longer summary is cut. These
+    /// tokens count against the window and are limited to a quarter of it. Default: 500.
     pub tokens: u32,
-    /// What the model is instructed to do, in place of our own words.
+    /// Instructions for the model, replacing the default instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
 }
@@ -136,21 +143,23 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// The model that sums up, by its name, such as one that costs less than the agent's.
+    /// Sets the model that writes the summary, by its name. It can be a cheaper model than the
+    /// agent's.
     #[must_use]
     pub fn model(mut self, name: impl Into<Arc<str>>) -> Self {
         self.model = Some(name.into());
         self
     }
 
-    /// At most so many tokens.
+    /// Sets the maximum number of tokens of a summary.
     #[must_use]
     pub fn tokens(mut self, tokens: u32) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// What the model is instructed to do, say which facts to keep. It is given what was said as the user's message.
+    /// Sets the instructions for the model, such as which facts to keep. The model receives the
+    /// history as the user message.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = Some(instructions.into());
@@ -158,13 +167,13 @@ impl Summary {
     }
 }
 
-/// The runs of a session that a run did not fit beside were summed up.
+/// A summary of the older runs of a session, which did not fit into the window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionSummarized {
-    /// The newest run that the summary covers; all before it are covered as well.
+    /// The newest run that the summary covers. It also covers all earlier runs.
     pub up_to: RunId,
-    /// The summary; `None` when its model failed, so that the run did without.
+    /// The summary; `None` if its model failed and the run continued without a summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,
 }

@@ -1,33 +1,34 @@
-//! One table of all kinds of events: the canonical name of each, its subject, and whether it opens or closes that.
+//! The table of all event kinds: canonical name, subject, and effect on the subject.
 //!
-//! Every fold over events asks it, so a new kind is one row. It knows nothing of the contents of events.
+//! All code that folds over events uses this table, so a new kind is one new row. The table does
+//! not depend on payloads.
 
 use super::EventKind;
 
-/// What a kind of events is about and what it does to it.
+/// The subject of an event kind and its effect on the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// The canonical name, such as `tool.completed`; `unknown` for all events that this release does not know, whose own
-    /// names [`EventKind::name`] gives.
+    /// The canonical name, such as `tool.completed`. It is `unknown` for all events that this
+    /// release does not know; [`EventKind::name`] returns their actual names.
     pub name: &'static str,
-    /// What it is about.
+    /// The subject of the event.
     pub subject: Subject,
-    /// What it does to the subject at its path.
+    /// The effect of the event on the subject at its path.
     pub edge: Edge,
 }
 
-/// What an event is about: the part of its name before the last dot.
+/// The subject of an event: the part of its name before the last dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Subject {
     /// The run itself.
     Run,
-    /// An agent that is a step.
+    /// An agent that runs as a step.
     Agent,
-    /// A workflow that is a step.
+    /// A workflow that runs as a step.
     Workflow,
-    /// A node of a workflow, an item or a branch of one.
+    /// A node of a workflow, or an item or branch of a node.
     Node,
     /// A question to a person.
     Approval,
@@ -39,18 +40,18 @@ pub enum Subject {
     Tool,
     /// A message that was sent to a run.
     Message,
-    /// Something that this release does not know.
+    /// A subject that this release does not know.
     Unknown,
     /// A value of the state.
     State,
-    /// Whatever is at its path, of what every step may do.
+    /// A step of any type.
     Step,
-    /// What was said in the session of the run before it.
+    /// The earlier runs of the session.
     Session,
 }
 
 impl Subject {
-    /// The word in the names of events, such as `workflow.node`.
+    /// Returns the prefix of the event names, such as `workflow.node`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -69,28 +70,29 @@ impl Subject {
         }
     }
 
-    /// Whether it runs: a process that ends in the middle of it leaves it open.
+    /// Returns `true` if the subject executes, so that a process that ends meanwhile leaves it
+    /// open.
     pub(crate) fn runs(self) -> bool {
         matches!(self, Self::Agent | Self::Workflow | Self::Node | Self::Model | Self::Tool)
     }
 }
 
-/// What an event does to its subject.
+/// The effect of an event on its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Edge {
-    /// It begins.
+    /// The subject started.
     Opens,
-    /// It is over. A node may be over without having begun.
+    /// The subject ended. A node can end without having started.
     Closes,
-    /// This attempt is over, and another follows.
+    /// The current attempt ended, and another attempt follows.
     Retries,
-    /// Something else happened to it.
+    /// Any other change.
     Marks,
 }
 
 impl Edge {
-    /// Whether what the last opening event began is over.
+    /// Returns `true` if the event ends the attempt that the last opening event started.
     pub fn ends_attempt(self) -> bool {
         matches!(self, Self::Closes | Self::Retries)
     }
@@ -99,7 +101,7 @@ impl Edge {
 macro_rules! shapes {
     ($($kind:ident $name:literal $subject:ident $edge:ident,)+) => {
         impl EventKind {
-            /// What this kind of events is about, and whether it opens or closes that.
+            /// Returns the name and subject of this kind, and its effect on the subject.
             pub fn shape(&self) -> Shape {
                 match self {
                     $(Self::$kind { .. } => {
@@ -109,7 +111,7 @@ macro_rules! shapes {
                 }
             }
 
-            /// The shapes of all kinds that this release records, in no order that means anything.
+            /// Returns the shapes of all kinds that this release records. The order has no meaning.
             pub const fn shapes() -> &'static [Shape] {
                 &[$(Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }),+]
             }
@@ -201,7 +203,7 @@ mod tests {
             let error = EventKind::from_parts(name, "false").unwrap_err().to_string();
             assert!(!error.contains("unknown variant"), "{error}");
         }
-        // The error for an unknown name lists all that there are.
+        // serde's error for an unknown name lists all known names.
         let text = r#"{"name":"no.such","payload":null}"#;
         let error = EventKind::deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap_err().to_string();
         assert_eq!(error.matches('`').count() / 2, ALL.len() + 1, "{error}");

@@ -1,4 +1,4 @@
-//! Event sinks that print to the terminal or append to a file.
+//! `EventSink` and its implementations for the terminal and for files.
 
 use std::fmt;
 use std::fs::File;
@@ -14,34 +14,36 @@ use super::Event;
 use super::line::Line;
 use crate::private_file::private;
 
-/// Takes the events of runs.
+/// Receives the events of runs.
 ///
-/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread, and outside of every
-/// lock: it may read the run, and a panic in it is logged. It must be quick; one that is slow or waits is given to a runtime
-/// in a [`QueuedSink`](super::QueuedSink).
+/// A runtime calls `emit` in the order of the events, one at a time for each run, on the thread
+/// that executes the run. It holds no lock during the call, so `emit` may read the run. A panic in
+/// `emit` is logged. `emit` must be quick: wrap a sink that is slow or waits in a
+/// [`QueuedSink`](super::QueuedSink).
 #[doc(alias = "EventCallback")]
 #[async_trait]
 pub trait EventSink: Send + Sync {
-    /// Takes one event.
+    /// Receives one event.
     fn emit(&self, event: &Event);
 
-    /// Whether deltas are wanted too; asked once, when a run starts. The default is no.
+    /// Returns `true` to receive deltas too. Called once, when a run starts. Default: `false`.
     fn wants_deltas(&self) -> bool {
         false
     }
 
-    /// Hands on whatever it has put off; [`Runtime::drain`](crate::Runtime::drain) waits for it until its deadline, and
-    /// drops it then. The default does nothing.
+    /// Writes out buffered events. [`Runtime::drain`](crate::Runtime::drain) awaits it until the
+    /// drain deadline and then drops the future. The default does nothing.
     async fn flush(&self) {}
 
-    /// How long [`emit`](Self::emit) may make a run wait from now on: a runtime that is being drained sets its deadline, by
-    /// the clock of the machine, and takes it back (`None`) when it is drained. The default does nothing: `emit` is quick.
+    /// Limits how long [`emit`](Self::emit) may block a run. A runtime that is being drained sets
+    /// its deadline, by the clock of the machine, and resets it to `None` when the drain has ended.
+    /// The default does nothing, since `emit` is expected to be quick.
     fn wait_until(&self, end: Option<Instant>) {
         let _ = end;
     }
 
-    /// What it is called where it is named, as in [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the
-    /// name of its type.
+    /// Returns the name of the sink in reports such as
+    /// [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the name of its type.
     fn name(&self) -> &str {
         std::any::type_name::<Self>()
     }
@@ -53,41 +55,43 @@ impl<F: Fn(&Event) + Send + Sync> EventSink for F {
     }
 }
 
-/// Writes one line for each event to standard output, for a person to read.
+/// Prints one line per event to standard output, for people to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdoutSink;
 
 impl EventSink for StdoutSink {
     fn emit(&self, event: &Event) {
-        // A closed standard output (`| head`) is no reason to stop a run.
+        // A closed standard output (`| head`) must not stop a run.
         let _ = writeln!(io::stdout().lock(), "{}", Line(event));
     }
 }
 
-/// Writes each event as one line of JSON. Characters that would draw on a terminal are escapes in its strings.
+/// Writes each event as one line of JSON. Characters that could control a terminal are escaped in
+/// its strings.
 ///
-/// Lines are written through when a run ends and when the sink is dropped.
+/// The buffer is flushed when a run ends and when the sink is dropped.
 pub struct JsonlSink {
     writer: Mutex<BufWriter<Box<dyn Write + Send>>>,
     deltas: bool,
 }
 
 impl JsonlSink {
-    /// Writes to anything.
+    /// Creates a sink that writes to `writer`.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
         Self { writer: Mutex::new(BufWriter::new(Box::new(writer))), deltas: false }
     }
 
-    /// Appends to a file. Creates it if it does not exist, on Unix with the mode 0600, so that only the user of the process can
-    /// read it. An existing file keeps its mode.
+    /// Creates a sink that appends to a file. Creates the file if it does not exist, on Unix with
+    /// the mode 0600, so that only the user of the process can read it. An existing file keeps its
+    /// mode.
     ///
     /// # Errors
-    /// When the file cannot be opened for writing.
+    /// Fails if the file cannot be opened for writing.
     pub fn append(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self::new(private(File::options().create(true).append(true)).open(path)?))
     }
 
-    /// Writes deltas too, each through at once.
+    /// Also writes deltas. The buffer is then flushed after each line.
     #[must_use]
     pub fn with_deltas(mut self) -> Self {
         self.deltas = true;

@@ -1,12 +1,14 @@
-//! `ExecutorError`: why a step that was handed out has no outcome, or why what was recorded of it was refused. It decides
+//! `ExecutorError`: the failure of a remote step, or the refusal of its records. It decides about
 //! no retry.
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::FailureKind;
 
-/// Why a step that was handed out has no outcome, or why a recorder refused what it was given. It can be sent: a process
-/// that executes a step learns with it that the run no longer waits for the step.
+/// The reason why a remote step produced no outcome, or why a recorder refused a batch.
+///
+/// The error is serializable: a process that executes a step learns from it that the run no longer
+/// waits for the step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ExecutorError {
@@ -19,37 +21,40 @@ pub struct ExecutorError {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExecutorErrorKind {
-    /// What executed the step is gone, or cannot be reached. The step fails as `lost`.
+    /// The process that executed the step is gone or unreachable. The step fails as `lost`.
     Lost,
-    /// What came back cannot be read. The step fails as `unreadable_outcome`.
+    /// The response cannot be parsed. The step fails as `unreadable_outcome`.
     Unreadable,
-    /// What came back belongs to another step, another attempt or another run. The step fails as `foreign_outcome`.
+    /// The response belongs to another step, attempt or run. The step fails as `foreign_outcome`.
     Foreign,
-    /// The run no longer waits for this attempt at the step: it has ended, was stopped or has another executor.
+    /// The run no longer waits for this attempt: the run or the attempt ended or was stopped, or
+    /// another executor has the step.
     Ended,
-    /// Another delivery of the same call has the step. This one executes nothing, and its outcome is not the step's.
+    /// The step was taken by another delivery of the same call. This delivery executes nothing, and
+    /// its outcome does not count.
     Taken,
-    /// The run's store did not keep what was recorded.
+    /// The store of the run did not keep the records.
     Store,
 }
 
 impl ExecutorError {
-    /// An error of a class, with a sentence.
+    /// Creates an error with a class and a message.
     pub fn new(kind: ExecutorErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// What executed the step is gone; `why` says more.
+    /// Creates an error of the class [`Lost`](ExecutorErrorKind::Lost): the process that executed
+    /// the step is gone. `why` is the message.
     pub fn lost(why: impl Into<String>) -> Self {
         Self::new(ExecutorErrorKind::Lost, why)
     }
 
-    /// The class.
+    /// Returns the class.
     pub fn kind(&self) -> ExecutorErrorKind {
         self.kind
     }
 
-    /// How the attempt fails.
+    /// Returns the failure kind of the attempt.
     pub(crate) fn failure_kind(&self) -> FailureKind {
         match self.kind {
             ExecutorErrorKind::Unreadable => FailureKind::UnreadableOutcome,

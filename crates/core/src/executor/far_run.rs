@@ -1,5 +1,8 @@
-//! `FarRun`: the run of another process, as far as one step of it needs it here. What is recorded here goes to that
-//! process, which keeps it; nothing of the run is kept here.
+//! `FarRun`: a run that another process owns, as needed to execute one of its steps in this
+//! process.
+//!
+//! Events recorded here are forwarded to the process that owns the run. This process stores nothing
+//! of the run.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +22,7 @@ use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// The way of one execution of a call to the run.
+/// The connection of one execution of a call to the run.
 pub(crate) struct Delivery {
     pub(crate) recorder: Arc<dyn StepRecorder>,
     id: StepDelivery,
@@ -30,16 +33,18 @@ impl Delivery {
         Self { recorder, id: StepDelivery::of(call, host.delivery_id()) }
     }
 
-    /// Takes the step of the call. Nothing of it has run. One whose runtime is drained meanwhile has it all the same.
+    /// Takes the step of the call. No part of the step has run before. A runtime that starts to
+    /// drain meanwhile keeps the step.
     ///
     /// # Errors
-    /// When another execution of the call has it, or its run no longer waits for it.
+    /// Fails if another execution of the call took the step, or the run no longer waits for the
+    /// step.
     pub(crate) async fn take(&self) -> Result<(), ExecutorError> {
         self.recorder.record(self.id.first()).await
     }
 }
 
-/// Why a runtime that is drained takes no step.
+/// Creates the error for a runtime that is being drained and takes no steps.
 pub(crate) fn drained(call: &StepCall) -> ExecutorError {
     ExecutorError::lost(format!(
         "the step `{}` of the run `{}` was given to a runtime that is being drained, which takes none; give it to another one",
@@ -47,17 +52,17 @@ pub(crate) fn drained(call: &StepCall) -> ExecutorError {
     ))
 }
 
-/// The run of another process, of which one step is executed here until this is dropped.
+/// A run owned by another process. Executes one of its steps; dropping it stops the step.
 pub(crate) struct FarRun {
     shared: Arc<RunShared>,
     forwarded: Arc<Forwarded>,
 }
 
 impl FarRun {
-    /// The run that a call says.
+    /// Creates the run from a call.
     ///
     /// # Errors
-    /// When a resource of its own cannot be made, or this runtime is drained.
+    /// Fails if a resource of the run cannot be created, or this runtime is being drained.
     pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, delivery: &Delivery) -> Result<Self> {
         let recorder = &delivery.recorder;
         let mut started =
@@ -67,11 +72,12 @@ impl FarRun {
         started.caller.clone_from(&call.caller);
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
+        // Resources come from the factories of this runtime, as on a resume.
         let own = RunOwn::resumed(&host.factories, &call.run, &started)?;
         let forwarded = Arc::new(Forwarded {
             recorder: Arc::clone(recorder),
             delivery: delivery.id.clone(),
-            // The first one took the step.
+            // Batch 0 took the step.
             sent: Mutex::new(1),
             refused: OnceLock::new(),
             max_event_bytes: call.max_event_bytes,
@@ -88,13 +94,15 @@ impl FarRun {
         let now = run.shared.now();
         let event = |kind| Event { run_id: call.run.clone(), seq: 0, part: 0, time: now, path: StepPath::root(), kind };
         let mut events = vec![event(EventKind::RunStarted(Arc::new(started)))];
-        // Two clocks differ: what counts is how long ago something was.
+        // The clocks of the two processes differ, so only the age of a record counts.
         let ago = |time: Timestamp| call.at.since(time);
         let earlier = |time: Timestamp| Timestamp::from_millis(now.as_millis().saturating_sub(millis(ago(time))));
         events.extend(call.records.iter().cloned().map(|event| Event { time: earlier(event.time), ..event }));
         if !call.spent.is_empty() {
             events.push(event(EventKind::RunSpent(Arc::new(call.spent.clone()))));
         }
+        // The step then finds the records of its earlier attempts and does not repeat recorded
+        // work.
         run.shared.restore(0, Vec::new(), events);
         Ok(run)
     }
@@ -103,7 +111,8 @@ impl FarRun {
         &self.shared
     }
 
-    /// Tells the process that has the run which calls of the step wait for the steps above it.
+    /// Reports the strongest effect of the calls that wait for the steps above to the process that
+    /// owns the run.
     pub(crate) fn tell_waits(&self, effects: Effects) -> BoxFuture<'static, Result<(), StoreError>> {
         let forwarded = Arc::clone(&self.forwarded);
         Box::pin(async move { forwarded.send(Vec::new(), Vec::new(), Some(effects)).await })
@@ -120,7 +129,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Hands on the deltas of model calls and the progress of steps; everything else goes another way.
+/// Forwards deltas of model calls and progress of steps. Recorded events are forwarded by the
+/// journal.
 struct Deltas(Arc<dyn StepRecorder>);
 
 impl EventSink for Deltas {
@@ -137,13 +147,14 @@ impl EventSink for Deltas {
     }
 }
 
-/// The journal of a run that another process keeps: whatever is appended goes there.
+/// The journal of a run that another process owns. Forwards all appended events to that process.
 struct Forwarded {
     recorder: Arc<dyn StepRecorder>,
     delivery: StepDelivery,
-    /// Number of batches that were given. One is given at a time.
+    /// Number of batches sent so far. The lock allows one batch in flight.
     sent: Mutex<u64>,
-    /// Nothing is given after a batch that was not kept: it may have arrived, and would be there twice.
+    /// The error of a failed batch. No batch follows it: the failed batch may have arrived, so
+    /// sending its events again under a new number could store them twice.
     refused: OnceLock<StoreError>,
     max_event_bytes: Option<u64>,
 }
@@ -164,6 +175,7 @@ impl Forwarded {
         let kept = self.recorder.record(StepBatch { delivery, number, events, answers, waits }).await;
         kept.map_err(|error| {
             let kind = match error.kind() {
+                // Like a writer that lost its lease: this delivery no longer owns the step.
                 ExecutorErrorKind::Ended | ExecutorErrorKind::Taken => StoreErrorKind::Fenced,
                 _ => StoreErrorKind::Io,
             };
@@ -173,7 +185,8 @@ impl Forwarded {
     }
 }
 
-/// It is there for one step, and nobody opens or reads it.
+/// Error of all operations but `append`: the journal serves a single step, so it cannot be opened
+/// or read.
 fn only_appended<T>() -> Result<T, StoreError> {
     Err(StoreError::new(StoreErrorKind::Unsupported, "the run is kept by the process that handed out its step"))
 }
@@ -190,7 +203,7 @@ impl Store for Forwarded {
 
     async fn append(&self, _: &RunId, _: Epoch, append: Append) -> Result<(), StoreError> {
         let Append { mut events, answered, .. } = append;
-        // Of the run itself the other process knows more.
+        // Events at the root are recorded by the process that owns the run.
         events.retain(|event| !event.path.is_root());
         let answers: Vec<StepAnswer> = answered
             .into_iter()

@@ -1,26 +1,29 @@
-//! Executing the steps of a workflow elsewhere: in another thread, another process, on another machine.
+//! Remote execution of workflow steps: in another thread, process or machine.
 //!
-//! The process that has a run keeps its journal, decides what runs next, retries, asks people and recovers. What it hands
-//! out is one step at a time: a [`StepCall`] says everything that a process with the same workflows needs to execute it, and
-//! [`Runtime::execute_step`](crate::Runtime::execute_step) does. What is recorded below the step meanwhile, such as the
-//! model calls of an agent in it, goes back over a [`StepRecorder`] and is kept before the step continues.
+//! The process that owns a run keeps its journal, schedules and retries steps, asks people and
+//! recovers the run. It sends out one step at a time. A [`StepCall`] contains all data that a
+//! process with the same workflows needs to execute the step with
+//! [`Runtime::execute_step`](crate::Runtime::execute_step). Events recorded below the step
+//! meanwhile, such as model calls of an agent in the step, are sent back through a
+//! [`StepRecorder`]. They are stored before the step continues.
 //!
-//! A program says with [`RuntimeBuilder::executor`](crate::runtime::RuntimeBuilder::executor) who executes its steps.
-//! Without that a step is called as the function that it is, in the run's own task.
+//! Install a [`StepExecutor`] with
+//! [`RuntimeBuilder::executor`](crate::runtime::RuntimeBuilder::executor). Without an executor, the
+//! task of the run calls each step directly as a function.
 //!
 //! ```standalone_crate
 //! use agentflow::executor::{ExecutorError, StepCall, StepExecutor, StepHost, StepOutcome};
 //! use agentflow::prelude::*;
 //! use agentflow::{async_trait, serde_json};
 //!
-//! /// Executes steps in another runtime: here of the same process, and all that it learns are bytes.
+//! /// Executes steps in another runtime. Here both share a process and exchange bytes.
 //! struct Elsewhere(Runtime);
 //!
 //! #[async_trait]
 //! impl StepExecutor for Elsewhere {
 //!     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError> {
 //!         let bytes = serde_json::to_vec(&call)?;
-//!         // There, after a queue or a connection:
+//!         // In the other process, after a transport such as a queue or a connection:
 //!         let call: StepCall = serde_json::from_slice(&bytes)?;
 //!         Ok(self.0.execute_step(call, host).await)
 //!     }
@@ -48,57 +51,68 @@
 //! # }
 //! ```
 //!
-//! # What is handed out
+//! # Which steps are sent out
 //!
-//! Each attempt at a step of the run's own workflow: of a node, of an item of `map!` and `for`, of a round of `repeat!`, of
-//! a branch of `race!` and `fallback!`. Whatever begins in a step, such as an agent, a nested workflow or a block of several
-//! steps, is executed where the step is. Values, choices of arms and questions to people are computed in the process of the
-//! run, and so are the turns of an agent that is a run of its own.
+//! The executor receives each attempt at a step of the run's own workflow: a node, an item of
+//! `map!` and `for`, a round of `repeat!`, a branch of `race!` and `fallback!`. Work nested in such
+//! a step, for example an agent, a workflow or a block of several steps, is executed together with
+//! the step. The process that owns the run evaluates values and the choice of match arms, asks
+//! people, and executes the turns of an agent that is the run itself.
 //!
-//! # What both sides have in common
+//! # Requirements on the executing process
 //!
-//! The workflow, by its name and its [definition hash](crate::workflow::Graph): another definition is refused before the
-//! step begins. Of a workflow that is a [document](crate::document), the documents are those of the run, to the letter: a
-//! runtime that now has others reads them from its store, when that is the store of the run, and refuses the step otherwise
-//! (`definition_changed`). What else the agents and tools of a program have changed counts as when a run is resumed
-//! ([`Changes`](crate::runtime::Changes)), as far as the store knows it. Resources, models, middleware and secrets are those of the runtime that executes the step; a resource that a
-//! run is given as a value cannot go there, so a run that is given one is not started. Each run's own resources come from
-//! [`run_resource`](crate::runtime::RuntimeBuilder::run_resource) on the runtime that executes its steps.
+//! - **Workflow.** The executing process must have the workflow with the same name and [definition
+//!   hash](crate::workflow::Graph). A different definition is refused before the step starts.
+//! - **Documents.** A workflow made of [documents](crate::document) uses exactly the document texts
+//!   of the run. A runtime that has other texts loads the original texts from its store, if it
+//!   shares the store of the run. Otherwise it refuses the step (`definition_changed`).
+//! - **Agents and tools.** Other changes of the program's agents and tools are treated as on a
+//!   resume ([`Changes`](crate::runtime::Changes)), if the store contains their definitions.
+//! - **Resources.** Resources, models, middleware and secrets come from the runtime that executes
+//!   the step. A resource that is passed to a run as a value cannot be sent, so such a run is not
+//!   started. Resources per run come from
+//!   [`run_resource`](crate::runtime::RuntimeBuilder::run_resource) of the runtime that executes
+//!   the steps.
+//! - **Limits.** Limits on model calls and budgets count the spending of the run when the step was
+//!   sent out, and the spending of the step itself. Steps executed at the same time do not see each
+//!   other's spending before they end.
+//! - **Artifacts and state.** A remote step saves no [artifacts](crate::artifact) and cannot access
+//!   `user:` and `app:` [state](crate::state). Both calls fail with an error that names the
+//!   executor.
 //!
-//! Limits of model calls and budgets know what the run had spent when the step was handed out, and what the step spends
-//! itself; steps that are executed at the same time do not see each other's spending before they end.
+//! # Guarantees
 //!
-//! A step that is executed elsewhere saves no [artifacts](crate::artifact) and has no access to `user:` and `app:`
-//! [state](crate::state): both calls fail with an error that names the executor.
+//! The run guarantees the following, for every behaviour of the executor:
 //!
-//! # What is promised
-//!
-//! To a program, whatever its executor does:
-//!
-//! | | |
+//! | Situation | Result |
 //! | --- | --- |
-//! | a call is delivered twice, at the same time or later | one delivery executes the step; the others execute nothing of it, and end with [`StepEnd::Refused`] |
-//! | a call comes after its attempt has ended, after the next attempt has begun, or after the end of the run | nothing of it is executed: [`StepEnd::Refused`] |
-//! | a plain function in the step calls a tool that the plan does not show | the call waits for the steps that are written above, as in the process of the run |
-//! | a batch of records is sent again | it is kept once |
-//! | records are not the step's, begin twice what is open, or come without those before them | the batch is refused as a whole ([`ExecutorErrorKind::Foreign`]) |
-//! | the executor fails before anybody had taken the step, or gives it to a runtime that is being drained | nothing of it has run: the attempt fails as `lost`, and its retry policy may repeat it |
-//! | the step is lost, and the node is the call of one tool whose outcome is recorded | that outcome is the step's |
-//! | the step is lost in the middle of a write, or of what may not be repeated | the question to the operator is that after a crash of the process at this place: of the call, or of the node of a workflow in the step; a model learns that the outcome is unknown |
-//! | the step is lost in the middle of anything else | the attempt fails as `lost`, `unreadable_outcome` or `foreign_outcome`, and its retry policy may repeat it; a further attempt keeps the writes that are recorded |
-//! | an output is not of the step's type | it is not the step's output: the step fails as `unreadable_outcome`, with its name and type, and is retried as above |
-//! | a worker is drained while a person is asked in the step, or at its deadline | the step continues elsewhere at once, as a run whose process is drained |
-//! | nothing ever comes back | time limits, cancellation and draining end the wait; pausing works |
-//! | something comes back after the end of the wait | it has no effect |
+//! | A call is delivered twice, at the same time or later. | One delivery executes the step. The others execute nothing and end with [`StepEnd::Refused`]. |
+//! | A call arrives after its attempt ended, after the next attempt started, or after the run ended. | It is not executed: [`StepEnd::Refused`]. |
+//! | A plain function in the step calls a tool that the plan does not show. | The call waits for the steps written above, as in the process of the run. |
+//! | A batch of records is sent again. | It is stored once. |
+//! | Records belong to another step, start a subject that is already open, or leave out an earlier batch. | The whole batch is refused ([`ExecutorErrorKind::Foreign`]). |
+//! | The executor fails before any delivery took the step, or gives the step to a runtime that is being drained. | The step did not run. The attempt fails as `lost`, and its retry policy may repeat it. |
+//! | The step is lost, and the node is a single tool call with a recorded outcome. | The recorded outcome is used as the step's outcome. |
+//! | The step is lost during a write or other work that must not be repeated. | An operator is asked the same question as after a crash of the process at this point: about the call, or about the node of a nested workflow. A model learns that the outcome is unknown. |
+//! | The step is lost during other work. | The attempt fails as `lost`, `unreadable_outcome` or `foreign_outcome`, and its retry policy may repeat it. The next attempt reuses recorded writes. |
+//! | An output does not have the step's type. | It is rejected. The step fails as `unreadable_outcome`, with its name and type, and is retried as above. |
+//! | A worker is drained while the step waits for a person, or the drain deadline passes. | The step continues on another worker at once, like a run whose process is drained. |
+//! | No outcome ever arrives. | Time limits, cancellation and draining end the wait. Pausing works. |
+//! | An outcome arrives after the wait ended. | It has no effect. |
 //!
-//! A step is lost when its executor gives an [`ExecutorError`], panics, or gives what is not the outcome of the attempt.
-//! A call of a tool of which nothing is recorded below its node, since nothing undoes it and no middleware stands around it,
-//! has no outcome when it is lost: of a tool that writes the run asks.
+//! A step is *lost* when its executor returns an [`ExecutorError`], panics, or returns an outcome
+//! of another attempt. A tool call without compensation and middleware has no events below its
+//! node, so its outcome is unknown after a loss. If such a tool has side effects, the run asks an
+//! operator.
 //!
-//! An executor promises that steps are executed by [`Runtime::execute_step`](crate::Runtime::execute_step) and nothing else,
-//! that its [`StepRecorder`] says that a batch is kept when the [`StepHost`] has said so, and that it gives the outcome of the
-//! delivery that was not refused. A worker that is given a call which another worker had begun is refused: the executor says
-//! that the step is lost, and the run hands out a further attempt when the step's policy has one.
+//! An executor must guarantee the following:
+//!
+//! - It executes steps only with [`Runtime::execute_step`](crate::Runtime::execute_step).
+//! - Its [`StepRecorder`] confirms a batch only after the [`StepHost`] has confirmed it.
+//! - It returns the outcome of the delivery that was not refused.
+//!
+//! A worker is refused if it receives a call that another worker has started. The executor then
+//! reports the step as lost, and the run sends out another attempt if the step's policy allows one.
 
 mod executor_error;
 mod far_run;
@@ -120,30 +134,34 @@ pub use self::step_host::StepHost;
 pub(crate) use self::step_turn::{HiddenEffect, StepTurn};
 use crate::run::Host;
 
-/// Executes steps for the process that has their run: it takes a call to where
-/// [`Runtime::execute_step`](crate::Runtime::execute_step) is called, and brings back what is recorded, and the outcome.
+/// Executes steps for the process that owns their run. It delivers the call to a process that calls
+/// [`Runtime::execute_step`](crate::Runtime::execute_step), and returns the recorded events and the
+/// outcome.
 ///
-/// It decides nothing about the step: whether it is retried, what follows it and what a person is asked is decided where
-/// the run is. The [module](self) has an example.
+/// The process that owns the run decides about retries, following steps and questions to people.
+/// The [module](self) contains an example.
 #[async_trait]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` executes no steps",
     label = "implement `agentflow::executor::StepExecutor` for this"
 )]
 pub trait StepExecutor: Send + Sync {
-    /// Executes one attempt at a step and gives its outcome. The start of the attempt is kept by then.
-    ///
-    /// The future is dropped when the run is cancelled or the step's time is over; then
-    /// [`signal`](StepRecorder::signal) of the host, which may be cloned into a task that outlives this, gives
-    /// [`StepSignal::Stop`].
+    /// Executes one attempt at a step and returns its outcome. The start of the attempt is recorded
+    /// before the call.
     ///
     /// # Errors
-    /// When the outcome is not known: the process that executed the step is gone, say. What follows from that is in the
-    /// [module](self#what-is-promised)'s table. A panic is the same.
+    /// Return an error if the outcome is unknown, for example because the executing process is
+    /// gone. The [table of guarantees](self#guarantees) lists the consequences. A panic has the
+    /// same consequences.
+    ///
+    /// # Cancel safety
+    /// The run drops the future when it is cancelled or when the step's time limit is reached. Then
+    /// [`signal`](StepRecorder::signal) of the host returns [`StepSignal::Stop`]. A task that
+    /// outlives this future can receive the signal through a clone of the host.
     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError>;
 }
 
-/// Who executes the steps of a host's runs, as a part of the host.
+/// The executor of a host's steps, stored as a part of the host.
 pub(crate) struct StepsElsewhere(pub(crate) Arc<dyn StepExecutor>);
 
 impl StepsElsewhere {

@@ -1,5 +1,5 @@
-//! `StepCall` and `StepOutcome`: everything that another process needs to execute one attempt at a step, and what it gives
-//! back. Plain data, which decides nothing.
+//! `StepCall` and `StepOutcome`: the request to execute one attempt at a step, and its result.
+//! Plain data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,80 +15,87 @@ use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// One attempt at a step of a run, for whoever executes it. It survives JSON, and executing it needs nothing else of the
-/// run: only the workflow, which is found by its name.
+/// A request to execute one attempt at a step of a run. It can be sent as JSON. It contains all
+/// data of the run that the step needs; the executing process finds the workflow by its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepCall {
-    /// The version of this form, [`StepCall::VERSION`] when made by this release. Another one is refused.
+    /// Version of the format. [`StepCall::VERSION`] if created by this release. Other versions are
+    /// refused.
     pub version: u32,
     /// The run.
     pub run: RunId,
-    /// The name of its workflow.
+    /// Name of the run's workflow.
     pub workflow: Arc<str>,
-    /// The workflow's definition hash.
+    /// Definition hash of the workflow.
     pub definition: Arc<str>,
-    /// The [id](crate::definition::Definition::id) of the workflow's definition by parts: also of the agents and tools that it
-    /// calls.
+    /// [Id](crate::definition::Definition::id) of the workflow's definition by parts, which
+    /// includes the agents and tools that it calls.
     pub parts: Arc<str>,
-    /// What identifies the texts of the documents that the workflow was made of; `None` of a workflow of the program.
+    /// Id of the document texts that the workflow was made of; `None` for a workflow defined in the
+    /// program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Arc<str>>,
-    /// The step: a node, an item, a round or a branch.
+    /// Path of the step: a node, an item, a round or a branch.
     pub path: StepPath,
-    /// The attempt at it, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How many attempts at it have failed before. Fewer than `attempt - 1` when a process ended in the middle of one.
+    /// Number of earlier attempts that failed. It is less than `attempt - 1` if a process ended
+    /// during an attempt.
     pub failed: u32,
-    /// The outputs that it reads, by the names of their nodes.
+    /// Outputs that the step reads, by the names of their nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, Encoded>,
-    /// The failures that it reads, by the names of their nodes.
+    /// Failures that the step reads, by the names of their nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, Failure>,
-    /// The item that it is the step of; of a round of a repetition, the output of the round before.
+    /// The item, if the step belongs to an item. For a round of a repetition, the output of the
+    /// previous round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Encoded>,
-    /// The strongest effect that a call may have which the plan of the step does not show: the steps that are written above
-    /// have ended. The run says later when calls with other effects may begin, with
+    /// The strongest effect that calls not shown in the plan may have, given the steps written
+    /// above that have ended. The run allows stronger effects later with
     /// [`StepSignal::Turn`](super::StepSignal::Turn).
     #[serde(default = "no_effects", skip_serializing_if = "is_no_effects")]
     pub turn: Effects,
-    /// The scopes that the run is granted.
+    /// Scopes granted to the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Arc<str>>,
-    /// On whose behalf the run was started.
+    /// The caller on whose behalf the run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
-    /// The trace of the host that the run belongs to.
+    /// Id of the host program's trace to which the run belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Arc<str>>,
-    /// The tags of the run.
+    /// Tags of the run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Whether the run has a store.
+    /// `true` if the run has a store.
     pub durable: bool,
-    /// Whether the run undoes what it has done when it fails or is cancelled.
+    /// `true` if the run compensates its completed calls when it fails or is cancelled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compensate: bool,
-    /// Whether deltas of model calls may be shown: not while something is taken out of the run's events.
+    /// `true` if deltas of model calls may be forwarded. `false` while a redactor filters the
+    /// events of the run.
     pub deltas: bool,
-    /// When it was handed out, by the run's clock: the times of the records are held against it.
+    /// Time when the call was created, by the run's clock. The executing process computes the age
+    /// of the records from it.
     pub at: Timestamp,
-    /// How many agents and workflows stand around it.
+    /// Number of agents and workflows that enclose the step.
     pub depth: u32,
-    /// The most model calls of the run.
+    /// Maximum number of model calls of the run.
     pub max_llm_calls: u32,
-    /// The most bytes that the run's store takes for one event.
+    /// Maximum size of one event in the run's store, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_event_bytes: Option<u64>,
-    /// What the run has spent on models so far.
+    /// Model usage of the run so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent: Vec<Spending>,
     /// The state that the step sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Arc<SavedByStep>>,
-    /// What is recorded of the step and below it, by this attempt and earlier ones, so that nothing is done twice.
+    /// Records of the step and below it, from this attempt and earlier ones, so that no recorded
+    /// work is repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Event>,
 }
@@ -103,57 +110,59 @@ fn is_no_effects(effects: &Effects) -> bool {
 }
 
 impl StepCall {
-    /// The version of the form that this release makes and reads.
+    /// The version of the format that this release writes and reads.
     pub const VERSION: u32 = 3;
 
-    /// The outcome of this call.
+    /// Creates the outcome of this call.
     pub(crate) fn ended(&self, end: StepEnd) -> StepOutcome {
         StepOutcome { run: self.run.clone(), path: self.path.clone(), attempt: self.attempt, end }
     }
 }
 
-/// What became of one attempt at a step. It survives JSON.
+/// The result of one attempt at a step. It can be sent as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepOutcome {
     /// The run.
     pub run: RunId,
-    /// The step.
+    /// Path of the step.
     pub path: StepPath,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// How it ended.
+    /// The way in which the attempt ended.
     pub end: StepEnd,
 }
 
-/// How an attempt at a step ended.
+/// The way in which an attempt at a step ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepEnd {
-    /// It has its output.
+    /// The step completed.
     Completed {
         /// The output.
         output: Encoded,
-        /// What the step saved.
+        /// State that the step saved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saved: Option<Arc<SavedByStep>>,
     },
-    /// It failed, or could not begin.
+    /// The step failed, or could not start.
     Failed {
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
-    /// It has not ended: its run, or the runtime that executes it, is drained, and nothing in it is running any more but
-    /// what waits for a person or begins nothing new. What it has done is recorded.
+    /// The step was interrupted by a drain of its run or of the executing runtime. All parts of the
+    /// step have finished, wait for a person, or start no new work. Its finished work is recorded.
     Left {
-        /// The agents and workflows in it that wait.
+        /// Paths of the agents and workflows in the step that wait.
         parked: Vec<StepPath>,
     },
-    /// Nothing of it was executed by this delivery: the run refused it, since another one has the step or the run no longer
-    /// waits for it, or the runtime that was given it is drained. This is not the step's outcome; an executor that delivers a call twice waits for that of the other.
+    /// This delivery executed no part of the step. The run refused it because another delivery took
+    /// the step or the run no longer waits for it, or the runtime that received it is being
+    /// drained. This is not the outcome of the step: an executor that delivers a call twice waits
+    /// for the outcome of the other delivery.
     Refused {
-        /// Why.
+        /// The reason.
         error: ExecutorError,
     },
 }

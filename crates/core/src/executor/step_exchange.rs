@@ -1,5 +1,5 @@
-//! What passes between a run and a step that is executed elsewhere while it is executed: records in one direction, control
-//! requests in the other. It keeps and decides nothing.
+//! Messages between a run and a step that is executed remotely: records from the step, control
+//! requests to it. Plain data and the trait `StepRecorder`.
 
 use std::sync::Arc;
 
@@ -13,50 +13,53 @@ use crate::path::StepPath;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// One execution of a [`StepCall`]: a call that is delivered twice has two, of which one takes the step. It survives JSON.
+/// A single execution of a [`StepCall`]. A call that is delivered twice has two executions, and one
+/// of them takes the step. It can be sent as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepDelivery {
     /// The run.
     pub run: RunId,
-    /// The step.
+    /// Path of the step.
     pub path: StepPath,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// What tells this execution from all others of the call.
+    /// Unique id of this execution.
     pub id: Arc<str>,
 }
 
-/// What was recorded below a step, to be kept together. It survives JSON.
+/// Records from below a step, to be stored together. It can be sent as JSON.
 ///
-/// [`Runtime::execute_step`](crate::Runtime::execute_step) makes it, and nobody else does. Its first batch, of the number 0,
-/// takes the step for the delivery; nothing of the step runs before that is kept.
+/// Only [`Runtime::execute_step`](crate::Runtime::execute_step) creates batches. The first batch,
+/// with the number 0, takes the step for the delivery. No part of the step runs before that batch
+/// is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepBatch {
-    /// The execution of the step that this is of.
+    /// The execution that sends the batch.
     pub delivery: StepDelivery,
-    /// Which batch of the delivery this is, from 0. One that is sent again is kept once.
+    /// Number of the batch within the delivery, from 0. A batch that is sent again is stored once.
     pub number: u64,
-    /// The events, in their order. Their numbers and times are given anew where the run is.
+    /// The events, in order. The run assigns new sequence numbers and times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// The outcomes of control requests, which are kept with the events that follow from them.
+    /// Outcomes of control requests. They are stored together with the events that they caused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<StepAnswer>,
-    /// The strongest effect of the calls in the step that wait for [`StepSignal::Turn`], if that has changed. While a call
-    /// waits, the step does not count against the limit of concurrent steps, and its time limit stands still.
+    /// The strongest effect of the calls in the step that wait for [`StepSignal::Turn`], if it
+    /// changed. While a call waits, the step does not count against the limit of concurrent steps,
+    /// and its time limit is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Effects>,
 }
 
 impl StepDelivery {
-    /// An execution of a call.
+    /// Creates an execution of a call.
     pub(crate) fn of(call: &StepCall, id: Arc<str>) -> Self {
         Self { run: call.run.clone(), path: call.path.clone(), attempt: call.attempt, id }
     }
 
-    /// The batch that takes the step.
+    /// Returns the batch that takes the step.
     pub(crate) fn first(&self) -> StepBatch {
         StepBatch { delivery: self.clone(), number: 0, events: Vec::new(), answers: Vec::new(), waits: None }
     }
@@ -66,95 +69,106 @@ impl StepDelivery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepAnswer {
-    /// The number of the request.
+    /// Number of the request.
     pub request: u64,
-    /// Whether it was done, or why not.
+    /// `Ok` if the request was carried out, or the reason why it was refused.
     pub outcome: Result<(), ControlError>,
 }
 
 impl StepAnswer {
-    /// The outcome of a request.
+    /// Creates the outcome of a request.
     pub(crate) fn new(request: u64, outcome: Result<(), ControlError>) -> Self {
         Self { request, outcome }
     }
 }
 
-/// What a run says to a step that is executed elsewhere. It survives JSON.
+/// A signal from a run to a step that is executed remotely. It can be sent as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepSignal {
-    /// The run no longer waits for the step: it was cancelled, its time is over, or the step has its outcome. Nothing more
-    /// follows.
+    /// The run no longer waits for the step: it was cancelled, the time limit of the step was
+    /// reached, or the step ended. This is the last signal.
     Stop {
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
-    /// An operator paused the run: no model call, tool call or step begins until it is unpaused.
+    /// An operator paused the run: no model call, tool call or step starts until it is unpaused.
     Pause,
     /// An operator unpaused the run.
     Unpause,
-    /// The run is drained: nothing new begins, and the step is [left](super::StepEnd::Left) when nothing in it is running.
+    /// The run is drained: no new work starts, and the step ends with
+    /// [`Left`](super::StepEnd::Left) when its running work has finished.
     Drain,
-    /// Steps that are written above this one have ended: calls with at most these effects may begin that the plan of the
-    /// step does not show. In a call with stronger ones, the step waits.
+    /// Steps written above this step have ended. Calls that the plan does not show may start if
+    /// their effects are at most these; calls with stronger effects still wait.
     Turn {
         /// The strongest effect that a call may have.
         effects: Effects,
     },
     /// A person answered a question below the step.
     Answer {
-        /// The number of the request, for its outcome.
+        /// Number of the request, which its outcome refers to.
         request: u64,
-        /// Where the question is.
+        /// Path of the question.
         node: String,
         /// The answer.
         answer: Encoded,
-        /// Who answered.
+        /// The person who answered.
         by: String,
     },
     /// An operator retries a node of a workflow below the step.
     Retry {
-        /// The number of the request, for its outcome.
+        /// Number of the request, which its outcome refers to.
         request: u64,
-        /// The node.
+        /// Path of the node.
         node: String,
-        /// Who asked for it.
+        /// The operator.
         by: String,
     },
 }
 
-/// The way from a step that is executed elsewhere to its run: given to
-/// [`Runtime::execute_step`](crate::Runtime::execute_step). [`StepHost`](super::StepHost) is one, for a runtime of the same
-/// process; one that sends what it is given is written by whoever has the connection.
+/// The connection from a remote step to its run, passed to
+/// [`Runtime::execute_step`](crate::Runtime::execute_step).
+///
+/// [`StepHost`](super::StepHost) implements it for a runtime in the same process. An executor that
+/// uses a network connection provides an implementation that sends the batches over it.
 #[async_trait]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` records nothing for a step",
     label = "give a `StepHost`, or implement `agentflow::executor::StepRecorder`"
 )]
 pub trait StepRecorder: Send + Sync {
-    /// Keeps what was recorded below the step, and returns when it is kept: a write that must not be lost begins after
-    /// that. There is one call at a time. Dropped, it leaves open whether the batch was kept; who does not know that may
-    /// give the same batch again.
+    /// Stores a batch of records from below the step. Returns when the batch is stored; the step
+    /// starts a write that must not be lost only after that. Calls do not overlap.
     ///
     /// # Errors
-    /// When it cannot be kept. The step ends then, and its outcome no longer matters. Of the first batch, the step does not
-    /// begin and its outcome is [`StepEnd::Refused`](super::StepEnd::Refused).
+    /// Fails if the batch cannot be stored. The step then ends, and its outcome no longer counts.
+    /// If the first batch fails, the step does not start, and its outcome is
+    /// [`StepEnd::Refused`](super::StepEnd::Refused).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the batch may or may not be stored. Sending the same batch again
+    /// is safe.
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError>;
 
-    /// Shows a piece of a model's answer to whoever listens. It may be lost. Default: it is.
+    /// Forwards a delta of a model response to listeners. It may be lost. The default discards it.
     fn delta(&self, path: &StepPath, delta: ModelDelta) {
         let _ = (path, delta);
     }
 
-    /// Shows how far a step has come, as it said with [`Context::emit`](crate::Context::emit), to whoever listens. It may be
-    /// lost. Default: it is.
+    /// Forwards the progress that a step reported with [`Context::emit`](crate::Context::emit) to
+    /// listeners. It may be lost. The default discards it.
     fn progress(&self, path: &StepPath, value: Encoded) {
         let _ = (path, value);
     }
 
-    /// Waits for the next thing that the run says to the step. Dropping the future loses none. After
-    /// [`StepSignal::Stop`] it is not asked again. A recorder whose signals never come lets a step wait for ever that calls
-    /// a writing tool in a plain function while a step above it has not ended.
+    /// Waits for the next signal from the run. It is not called again after [`StepSignal::Stop`].
+    ///
+    /// If an implementation never returns a signal, a step may wait forever when a plain function
+    /// in it calls a writing tool before the steps above have ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no signal.
     async fn signal(&self) -> StepSignal;
 }

@@ -1,5 +1,8 @@
-//! `StepHost`: the run's end of the way to a step that is executed elsewhere. It takes records into the run's journal,
-//! refuses what is not the step's, and hands on control requests. It executes nothing and decides on no retry.
+//! `StepHost`: the run's side of the connection to a step that is executed remotely.
+//!
+//! It writes the records of the step to the run's journal, refuses records that do not belong to
+//! the step, and passes control requests to the step. It executes nothing and decides about no
+//! retry.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,11 +23,11 @@ use crate::run::{Asked, ControlRequest, OpenSteps, RunShared};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// The run, as a [`StepExecutor`](super::StepExecutor) sees it: where what is recorded below the step is kept, and where
-/// control requests come from.
+/// The run, as a [`StepExecutor`](super::StepExecutor) sees it. It stores the records of the step
+/// and passes on control requests.
 ///
-/// Cloning is one reference count; a clone may outlive the step. Once the step has its outcome or was stopped, it refuses
-/// all records ([`ExecutorErrorKind::Ended`]) and signals [`StepSignal::Stop`].
+/// Cloning is cheap, and a clone may outlive the step. After the step has ended or was stopped, the
+/// host refuses all records ([`ExecutorErrorKind::Ended`]) and signals [`StepSignal::Stop`].
 #[derive(Clone)]
 pub struct StepHost(Arc<Inner>);
 
@@ -32,30 +35,31 @@ struct Inner {
     run: Arc<RunShared>,
     path: StepPath,
     attempt: u32,
-    /// Where what this attempt records begins.
+    /// Index of the first record of this attempt.
     since: usize,
     state: Mutex<State>,
     requests: Mutex<mpsc::UnboundedReceiver<Asked>>,
     ended: CancellationToken,
-    /// Whoever polls the step: what another task records may stop its clock.
+    /// Wakes the task that polls the step. Records that another task adds may stop the step's
+    /// clock.
     waiting: AtomicWaker,
-    /// The turn of the step, unless the plan shows all that it does.
+    /// Blocks the hidden calls of the step; `None` if its plan shows all calls.
     turn: Option<Arc<StepTurn>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The delivery that has the step, and the number of its next batch.
+    /// The delivery that took the step, and the number of its next batch.
     taken: Option<Arc<str>>,
     batches: u64,
-    /// What it has begun below the step and not ended.
+    /// Subjects below the step that the delivery started and has not ended.
     open: OpenSteps,
-    /// Why the run no longer waits for the step.
+    /// The reason why the run no longer waits for the step.
     ended: Option<Arc<str>>,
-    /// The requests that were handed on and have no outcome.
+    /// Requests that were passed to the step and have no outcome yet.
     asked: HashMap<u64, Asked>,
     next: u64,
-    /// The strongest effect of calls that the step knows it may begin.
+    /// The strongest effect of hidden calls that the step was last allowed.
     told: Option<Effects>,
 }
 
@@ -64,10 +68,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// Whether a batch is new; one that is here already is not taken twice.
+    /// Returns `true` if a batch is new, and `false` if it was stored before.
     ///
     /// # Errors
-    /// When another delivery has the step, a batch before this one is missing, or something in it is begun twice.
+    /// Fails if another delivery took the step, an earlier batch is missing, or the batch starts a
+    /// subject that is already open.
     fn takes(&mut self, delivery: &StepDelivery, number: u64, events: &[Event]) -> Result<bool, ExecutorError> {
         let StepDelivery { run, path, attempt, id } = delivery;
         if self.taken.as_ref().is_some_and(|taken| taken != id) {
@@ -77,6 +82,7 @@ impl State {
             );
             return Err(ExecutorError::new(ExecutorErrorKind::Taken, message));
         }
+        // Stored before. The sender repeats a batch when it did not receive the confirmation.
         if number < self.batches {
             return Ok(false);
         }
@@ -88,6 +94,7 @@ impl State {
             );
             return Err(ExecutorError::new(ExecutorErrorKind::Foreign, message));
         }
+        // Works on a copy, so that a refused batch changes nothing.
         let mut open = self.open.clone();
         for event in events {
             if !open.begins(&event.path, &event.kind) {
@@ -106,7 +113,7 @@ impl State {
 }
 
 impl StepHost {
-    /// Whether what a delivery gives belongs to this attempt.
+    /// Checks that a delivery belongs to this attempt.
     fn is_of_this(&self, delivery: &StepDelivery) -> Result<(), ExecutorError> {
         let Inner { run, path, attempt, .. } = &*self.0;
         if delivery.run == run.id && delivery.path == *path && delivery.attempt == *attempt {
@@ -120,16 +127,18 @@ impl StepHost {
         Err(ExecutorError::new(ExecutorErrorKind::Foreign, message))
     }
 
-    /// What the run says next; also what it said before anybody asked.
+    /// Polls for the next control request, including requests sent before the first poll.
     fn poll_signal(&self, cx: &mut task::Context<'_>) -> task::Poll<StepSignal> {
         let Inner { state, requests, .. } = &*self.0;
         let mut state = locked(state);
         if state.ended.is_some() {
-            // The end of the step returns the requests that are still in the queue.
+            // `HandedOut::end` returns the requests that are still in the queue.
             return task::Poll::Pending;
         }
+        // The state is locked while the request is received, so `end` finds it either in the queue
+        // or in `asked`.
         let Some(asked) = task::ready!(locked(requests).poll_recv(cx)) else {
-            // The step has ended, which says it.
+            // The channel is closed, so the step has ended. `signal` reports that with `Stop`.
             return task::Poll::Pending;
         };
         let request = state.next;
@@ -137,16 +146,17 @@ impl StepHost {
             ControlRequest::Pause => StepSignal::Pause,
             ControlRequest::Unpause => StepSignal::Unpause,
             ControlRequest::Drain => StepSignal::Drain,
-            // It reaches the step by its end.
+            // Cancellation reaches the step when its host ends.
             ControlRequest::Cancel { reason } => StepSignal::Stop { reason: reason.as_str().into() },
             ControlRequest::Answer { node, question, answer, by } => {
                 let node = question.as_ref().map_or_else(|| node.clone(), |question| format!("{node}@{question}"));
                 StepSignal::Answer { request, node, answer: answer.clone(), by: by.clone() }
             }
-            // No step takes them.
+            // Steps accept neither messages nor a close.
             ControlRequest::Message { .. } | ControlRequest::Close => return task::Poll::Pending,
             ControlRequest::Retry { node, by } => StepSignal::Retry { request, node: node.clone(), by: by.clone() },
         };
+        // The step reports an outcome only for answers and retries.
         if asked.request.node().is_some() {
             state.next += 1;
             state.asked.insert(request, asked);
@@ -154,7 +164,7 @@ impl StepHost {
         task::Poll::Ready(signal)
     }
 
-    /// Waits until further calls may begin in the step, and tells the step.
+    /// Waits until more calls may start in the step, and returns the signal that allows them.
     async fn next_turn(&self) -> StepSignal {
         let Some(turn) = &self.0.turn else { return std::future::pending().await };
         let known = locked(&self.0.state).told.unwrap_or(Effects::None);
@@ -164,11 +174,11 @@ impl StepHost {
         StepSignal::Turn { effects }
     }
 
-    /// Why an event is not one of the step; `None` when it is.
+    /// Returns an error if an event does not belong to the step.
     fn foreign(&self, Event { run_id, path, kind, .. }: &Event) -> Option<ExecutorError> {
         let Inner { run, path: step, .. } = &*self.0;
         let is_own = match kind.shape().subject {
-            // What becomes of the step itself is recorded where the run is.
+            // The process that owns the run records the events of the step itself.
             Subject::Node | Subject::Approval => path != step,
             Subject::Run => match kind {
                 EventKind::RunPaused { reason, .. } => *reason != PauseReason::Operator,
@@ -176,7 +186,7 @@ impl StepHost {
                 EventKind::RunStep { .. } => true,
                 _ => false,
             },
-            // One of a newer release would keep this release from resuming the run.
+            // An event of a newer release would prevent this release from resuming the run.
             Subject::Unknown => false,
             _ => !matches!(kind, EventKind::ModelDelta(_) | EventKind::StepProgress { .. }),
         };
@@ -192,7 +202,7 @@ impl StepHost {
         })
     }
 
-    /// Polls what executes the step; what another task records polls it again.
+    /// Registers the task that polls the step, so that records of other tasks wake it.
     pub(crate) fn watch(&self, cx: &task::Context<'_>) {
         self.0.waiting.register(cx.waker());
     }
@@ -208,7 +218,8 @@ impl StepRecorder for StepHost {
             return Err(error);
         }
         {
-            // Under the lock, so that one of several deliveries has the step, and nothing is recorded after its end.
+            // The lock makes sure that only one delivery takes the step and that no record follows
+            // the end of the step.
             let mut state = locked(state);
             if let Some(reason) = &state.ended {
                 let message = format!("the run `{}` no longer waits for the step `{step}`: {reason}", run.id);
@@ -227,7 +238,10 @@ impl StepRecorder for StepHost {
                 }
             }
         }
+        // The new records may suspend or continue the time limit of the step.
         waiting.wake();
+        // A repeated batch is committed too: the first call may have been dropped before its
+        // commit.
         let kept = run.log.commit().await;
         kept.map_err(|error| ExecutorError::new(ExecutorErrorKind::Store, error.to_string()))
     }
@@ -253,6 +267,7 @@ impl StepRecorder for StepHost {
             StepSignal::Stop { reason: reason.unwrap_or_else(|| "the step has ended".into()) }
         };
         tokio::select! {
+            // A stop takes precedence over other signals.
             biased;
             stop = stop => stop,
             signal = std::future::poll_fn(|cx| self.poll_signal(cx)) => signal,
@@ -267,15 +282,18 @@ impl fmt::Debug for StepHost {
     }
 }
 
-/// A step that is handed out: as long as this lives, the run waits for it, and control requests for what is below it are
-/// the step's. Dropped, it gives everything below the step its end.
+/// A step that is executed remotely. While it exists, the run waits for the step, and control
+/// requests for paths below the step are passed to it. Dropping it closes all open subjects below
+/// the step.
 pub(crate) struct HandedOut(StepHost, CloseBelow);
 
-/// Gives what is open below a step, after so many records, its end, for a reason.
+/// Records an end event for each open subject below a step. Arguments: run, path of the step, index
+/// of the attempt's first record, reason.
 pub(crate) type CloseBelow = fn(&RunShared, &StepPath, usize, &str);
 
 impl HandedOut {
-    /// The step at a path; what it records follows the first `since` records of this life of the run.
+    /// Creates the host of the step at `path`. `since` is the index of the attempt's first record
+    /// in this process.
     pub(crate) fn new(
         run: &Arc<RunShared>,
         path: &StepPath,
@@ -284,12 +302,12 @@ impl HandedOut {
         close_below: CloseBelow,
     ) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
-        // What an operator paused before this is the first that the step hears.
+        // The first signal reports a pause or drain that precedes the step.
         let first = sender.clone();
         run.listen(path, sender);
         if run.is_held() {
             let request = if run.is_draining() { ControlRequest::Drain } else { ControlRequest::Pause };
-            // The receiver is here.
+            // Cannot fail, because this function owns the receiver.
             let _ = first.send(Asked { request, by: None, reply: None });
         }
         let host = StepHost(Arc::new(Inner {
@@ -310,7 +328,8 @@ impl HandedOut {
         &self.0
     }
 
-    /// Returns the strongest effect that a call may have as the step is handed out. The step learns of later changes.
+    /// Returns the strongest effect that a hidden call may have when the step is sent out. The step
+    /// learns of later changes through [`StepSignal::Turn`].
     pub(crate) fn begin_turn(&self) -> Effects {
         let Inner { turn, state, .. } = &*self.0.0;
         let effects = turn.as_ref().map_or(Effects::None, |turn| turn.opened_for());
@@ -318,12 +337,12 @@ impl HandedOut {
         effects
     }
 
-    /// Whether a delivery has taken the step; if not, nothing of this attempt has run.
+    /// Returns `true` if a delivery took the step. Otherwise no part of this attempt has run.
     pub(crate) fn is_taken(&self) -> bool {
         locked(&self.0.0.state).taken.is_some()
     }
 
-    /// The run no longer waits for the step. Once.
+    /// Ends the wait of the run for the step. Later calls have no effect.
     pub(crate) fn end(&self, reason: &str) {
         let Inner { run, path, since, state, requests, ended, .. } = &*self.0.0;
         let mut asked: Vec<Asked> = {
@@ -334,6 +353,7 @@ impl HandedOut {
             state.ended = Some(reason.into());
             state.asked.drain().map(|(_, asked)| asked).collect()
         };
+        // No request is routed to the step after this. Requests in the queue are collected below.
         run.unlisten(path);
         ended.cancel();
         {
@@ -344,7 +364,7 @@ impl HandedOut {
             }
         }
         (self.1)(run, path, *since, reason);
-        // What the step did not do is asked of the workflow around it.
+        // Requests that the step did not handle are sent to the run again.
         for asked in asked.into_iter().filter(|asked| asked.reply.is_some()) {
             run.request(asked);
         }

@@ -1,7 +1,8 @@
-//! Delays calls that the plan does not show. A step may call a plain function that calls tools, agents or workflows. Such a
-//! call waits until the steps that are written above have ended, as it would in sequential code.
+//! Delays the *hidden calls* of a step: tool calls that its plan does not show.
 //!
-//! The order of the steps is not kept here: the driver opens their turns.
+//! A step may call a plain function that calls tools, agents or workflows. Such a call waits until
+//! the steps written above it have ended, as it would in sequential code. The driver of the
+//! workflow decides when a call may start; this module only holds the waiting calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +10,12 @@ use std::task::{Context, Poll, Waker};
 
 use crate::tool_definition::{Effects, ToolPolicy};
 
-/// The effect of a call that the plan does not show.
+/// The effect of a hidden call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HiddenEffect {
-    /// It reads data that a step above may have changed.
+    /// The call reads data that a step above may have changed.
     Reads,
-    /// It changes something, or asks a person.
+    /// The call changes data, or asks a person.
     Writes,
 }
 
@@ -37,7 +38,8 @@ impl HiddenEffect {
         }
     }
 
-    /// Returns the effect of a tool with these effects, or `None` if the tool depends only on its arguments.
+    /// Returns the effect of a tool with these effects, or `None` if the tool depends only on its
+    /// arguments.
     fn of_effects(effects: Effects) -> Option<Self> {
         match effects {
             Effects::None => None,
@@ -58,10 +60,10 @@ impl HiddenEffect {
     }
 }
 
-/// The turn of a step: lets the calls begin that the plan does not show.
+/// Blocks the hidden calls of one step until the driver of the workflow allows them.
 pub(crate) struct StepTurn {
     state: Mutex<State>,
-    /// Set when a call begins to wait. The driver reads it.
+    /// Set when a call starts or stops waiting. The driver reads it.
     changed: Arc<AtomicBool>,
 }
 
@@ -69,11 +71,11 @@ pub(crate) struct StepTurn {
 struct State {
     may_read: bool,
     may_write: bool,
-    /// The calls that wait.
+    /// The waiting calls.
     waiting: Vec<Waiting>,
     /// Number of calls that have waited so far.
     begun: u64,
-    /// The strongest effect of the calls that wait in the process that executes the step.
+    /// The strongest effect among calls that wait in the process that executes the step remotely.
     elsewhere: Option<HiddenEffect>,
 }
 
@@ -81,7 +83,7 @@ struct Waiting {
     number: u64,
     effect: HiddenEffect,
     waker: Waker,
-    /// It only watches the turn, and no call waits.
+    /// `true` for an observer, which is not a waiting call.
     watches: bool,
 }
 
@@ -103,27 +105,28 @@ impl StepTurn {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if a call with this effect may begin.
+    /// Returns `true` if a call with this effect may start.
     pub(crate) fn is_open(&self, effect: HiddenEffect) -> bool {
         self.state().is_open(effect)
     }
 
-    /// Returns true while a call waits.
+    /// Returns `true` while a call waits.
     pub(crate) fn is_waited_for(&self) -> bool {
         let state = self.state();
         state.elsewhere.is_some() || state.waiting.iter().any(|call| !call.watches)
     }
 
-    /// Returns the strongest effect of the calls that wait.
+    /// Returns the strongest effect of the waiting calls.
     pub(crate) fn waited_for(&self) -> Effects {
         let state = self.state();
         let waiting = state.waiting.iter().filter(|call| !call.watches).map(|call| Some(call.effect));
         HiddenEffect::strongest(waiting).map_or(Effects::None, HiddenEffect::as_effects)
     }
 
-    /// Notes the strongest effect of the calls that wait in the process that executes the step.
+    /// Sets the strongest effect of the calls that wait in the process that executes the step.
     pub(crate) fn set_waited_for_elsewhere(&self, effects: Effects) {
         let mut state = self.state();
+        // Ignores a late report of calls that are allowed by now.
         state.elsewhere = HiddenEffect::of_effects(effects).filter(|effect| !state.is_open(*effect));
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -138,14 +141,15 @@ impl StepTurn {
         }
     }
 
-    /// Lets calls begin whose effect is at most this one.
+    /// Allows calls whose effect is at most `effects`.
     pub(crate) fn open_for(&self, effects: Effects) {
         if let Some(effect) = HiddenEffect::of_effects(effects) {
             self.open(effect);
         }
     }
 
-    /// Waits until calls may begin that may not while `known` is the strongest effect. No call counts as waiting for that.
+    /// Waits until calls with a stronger effect than `known` may start. Does not count as a waiting
+    /// call.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.
@@ -153,13 +157,14 @@ impl StepTurn {
         let next = match known {
             Effects::None => HiddenEffect::Reads,
             Effects::Read => HiddenEffect::Writes,
+            // No stronger effect exists.
             Effects::Write => return std::future::pending().await,
         };
         let mut wait = TurnWait { turn: self, effect: next, number: None, watches: true };
         std::future::poll_fn(|cx| wait.poll(cx)).await;
     }
 
-    /// Lets calls with this effect begin.
+    /// Allows calls with this effect, and wakes the calls that waited for it.
     pub(crate) fn open(&self, effect: HiddenEffect) {
         let mut state = self.state();
         match effect {
@@ -171,10 +176,11 @@ impl StepTurn {
         state.waiting = rest;
         state.elsewhere = state.elsewhere.filter(|effect| !state.is_open(*effect));
         drop(state);
+        // Woken without the lock, since a waker may poll the call at once.
         woken.into_iter().for_each(|call| call.waker.wake());
     }
 
-    /// Waits until a call with this effect may begin.
+    /// Waits until a call with this effect may start.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.
@@ -188,9 +194,9 @@ impl StepTurn {
 struct TurnWait<'t> {
     turn: &'t StepTurn,
     effect: HiddenEffect,
-    /// Its number in [`Waiting`], once it has begun.
+    /// Number of its entry in [`Waiting`], once it waits.
     number: Option<u64>,
-    /// It only watches the turn, and no call waits.
+    /// `true` for an observer, which is not a waiting call.
     watches: bool,
 }
 
@@ -234,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// The time limit of a step stands still while a call waits, so a wait that has ended must not count.
+    /// The time limit of a step is suspended while a call waits, so a dropped wait must not count.
     #[test]
     fn a_dropped_call_does_not_wait() {
         let turn = StepTurn::new(&Arc::default());
@@ -249,7 +255,8 @@ mod tests {
         assert!(!turn.is_waited_for());
     }
 
-    /// The process that has the run watches the turn of a step that another process executes.
+    /// The process that owns the run observes the hidden calls of a step that another process
+    /// executes.
     #[test]
     fn a_turn_is_known_in_two_processes() {
         let (here, there) = (StepTurn::new(&Arc::default()), StepTurn::new(&Arc::default()));
@@ -266,7 +273,7 @@ mod tests {
         here.open(HiddenEffect::Writes);
         there.open_for(here.opened_for());
         assert!(!here.is_waited_for() && call.now_or_never().is_some());
-        // A late note of a wait that is over.
+        // A late report about a wait that has ended has no effect.
         here.set_waited_for_elsewhere(Effects::Write);
         assert!(!here.is_waited_for());
     }

@@ -16,30 +16,30 @@ const BYTES: [&str; 4] = ["blob", "bytes", "data", "raw"];
 
 /// Secrets, the longest first, so that a secret that contains another is masked whole.
 #[derive(Clone, Default)]
-pub(crate) struct HiddenTexts(Vec<String>);
+#[allow(missing_debug_implementations, reason = "it holds secrets")]
+pub struct HiddenTexts(Vec<String>);
 
 impl HiddenTexts {
     /// Creates the set of these texts, without those of fewer than six bytes.
-    pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(texts: impl IntoIterator<Item = String>) -> Self {
         let mut texts: Vec<String> = texts.into_iter().filter(|text| text.len() >= SHORTEST).collect();
+        // Equal secrets must be adjacent for `dedup`, so ties are sorted by text.
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
         Self(texts)
     }
 
     /// Returns the set with more texts.
-    #[cfg(feature = "mcp-auth")]
-    pub(crate) fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
+    pub fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
         Self::new(self.0.iter().cloned().chain(more))
     }
 
-    #[cfg(any(feature = "mcp", feature = "tool-api"))]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the text with each secret replaced, or `None` if it has none.
-    pub(crate) fn masked(&self, text: &str) -> Option<String> {
+    pub fn masked(&self, text: &str) -> Option<String> {
         let mut masked = None::<String>;
         for hidden in &self.0 {
             masked = without(masked.as_deref().unwrap_or(text), hidden, MARK).or(masked);
@@ -48,7 +48,7 @@ impl HiddenTexts {
     }
 
     /// Masks secrets in all texts of a value, in names of fields, and in base64. Returns true if there were any.
-    pub(crate) fn mask_value(&self, value: &mut Value) -> bool {
+    pub fn mask_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.masked(text) {
                 Some(masked) => {
@@ -92,6 +92,7 @@ impl HiddenTexts {
         let mut found = false;
         for hidden in &self.0 {
             let places: Vec<usize> = memmem::find_iter(&bytes, hidden).collect();
+            // From the end, so that the earlier positions stay valid.
             for place in places.into_iter().rev() {
                 bytes.splice(place..place + hidden.len(), MARK.bytes());
                 found = true;

@@ -1,4 +1,5 @@
-//! `InProcessMemory`: memories as long as the process, for tests and small programs. It writes no file.
+//! `InProcessMemory`: a memory that lasts as long as the process, for tests and small programs. It
+//! writes no file.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +13,8 @@ use super::{Memory, MemoryEntry, MemoryQuery};
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// Keeps memories as long as the process, and finds them by their words: the more of a query's words an entry has, the
-/// better it fits. Clones share the memories.
+/// A [`Memory`] that lasts as long as the process. It ranks entries by the number of distinct query
+/// words that they contain. Clones share the entries.
 ///
 /// ```
 /// use agentflow::memory::{InProcessMemory, MemoryQuery};
@@ -35,15 +36,16 @@ pub struct InProcessMemory(Arc<Mutex<BTreeMap<String, Entries>>>);
 type Entries = BTreeMap<Arc<str>, MemoryEntry>;
 
 impl InProcessMemory {
-    /// The most entries of one user.
+    /// Maximum number of entries per user.
     pub const MAX_ENTRIES: usize = 10_000;
 
-    /// One without memories.
+    /// Creates an empty memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Removes what was saved before a time, of all users, and returns how many entries that were.
+    /// Removes all entries that were saved before `time`, of all users. Returns the number of
+    /// removed entries.
     pub fn delete_before(&self, time: Timestamp) -> u64 {
         let mut removed = 0;
         self.users().retain(|_, entries| {
@@ -65,6 +67,7 @@ impl Memory for InProcessMemory {
     async fn save(&self, user: &str, entry: MemoryEntry) -> Result<(), StoreError> {
         let mut users = self.users();
         let entries = users.entry(user.to_owned()).or_default();
+        // Replacing an existing entry needs no room.
         if entries.len() >= Self::MAX_ENTRIES && !entries.contains_key(&entry.id) {
             return Err(StoreError::too_many_memories(Self::MAX_ENTRIES));
         }
@@ -86,6 +89,8 @@ impl Memory for InProcessMemory {
                 }
             })
             .collect();
+        // Best match first. Entries that match equally well are ordered by time, then by id, newest
+        // first, so that pages do not overlap.
         found.sort_by_key(|(fits, entry)| Reverse((*fits, entry.time, &entry.id)));
         let page = found.into_iter().skip(query.get_skip()).take(query.get_limit());
         Ok(page.map(|(_, entry)| entry.clone()).collect())

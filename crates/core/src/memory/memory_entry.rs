@@ -1,4 +1,4 @@
-//! `MemoryEntry` and `MemoryNote`: one remembered thing, and one that is to be. They are data alone.
+//! `MemoryEntry`, a saved memory, and `MemoryNote`, the text and tags to save. Both are plain data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +9,35 @@ use serde::{Deserialize, Serialize};
 use crate::event::RunId;
 use crate::time::Timestamp;
 
-/// Something that is remembered of a user.
+/// A memory of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct MemoryEntry {
-    /// Its id: the user has no other entry of this id.
+    /// Identifier, unique among the user's entries.
     pub id: Arc<str>,
-    /// What is remembered.
+    /// The remembered text.
     pub text: String,
-    /// What it is found by beside its text.
+    /// Tags to filter by, in addition to the text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// When it was saved last.
+    /// Time of the last save.
     pub time: Timestamp,
-    /// The run that saved it; `None` when it was saved outside of any run.
+    /// The run that saved the entry; `None` if it was saved outside of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub run: Option<RunId>,
 }
 
 impl MemoryEntry {
-    /// An entry; [`UserMemory::save`](super::UserMemory::save) makes those of runs.
+    /// Creates an entry that belongs to no run. Within a run,
+    /// [`UserMemory::save`](super::UserMemory::save) creates entries.
     pub fn new(id: impl Into<Arc<str>>, note: impl Into<MemoryNote>, time: Timestamp) -> Self {
         let MemoryNote { text, tags } = note.into();
         Self { id: id.into(), text, tags, time, run: None }
     }
 }
 
-/// Something to remember: a text and what it is found by beside it. A text alone is one.
+/// A text to remember, with optional tags. Converts from a plain string.
 ///
 /// ```
 /// use agentflow::memory::MemoryNote;
@@ -47,33 +48,33 @@ impl MemoryEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryNote {
-    /// What is to be remembered.
+    /// The text to remember.
     pub text: String,
-    /// What it is found by beside its text.
+    /// Tags to filter by, in addition to the text.
     pub tags: BTreeMap<String, String>,
 }
 
 impl MemoryNote {
-    /// The most bytes of a text.
+    /// Maximum size of a text, in bytes: 16 KiB.
     pub const MAX_TEXT: usize = 16 << 10;
-    /// The most tags.
+    /// Maximum number of tags.
     pub const MAX_TAGS: usize = 16;
-    /// The most bytes of a tag's key, and of its value.
+    /// Maximum size of a tag's key, and of its value, in bytes.
     pub const MAX_TAG: usize = 256;
 
-    /// A text without tags.
+    /// Creates a note without tags.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), tags: BTreeMap::new() }
     }
 
-    /// Adds a tag, or replaces the one of the same key.
+    /// Adds a tag. Replaces the value of an existing tag with the same key.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.insert(key.into(), value.into());
         self
     }
 
-    /// Why it cannot be kept, if it cannot.
+    /// Returns the limit that the note violates, if any.
     pub(super) fn problem(&self) -> Option<String> {
         let size = self.text.len();
         let long = |text: &String| text.len() > Self::MAX_TAG;

@@ -1,8 +1,9 @@
-//! `MemoryQuery`: which of a user's memories are asked for. Whose they are is not a part of it.
+//! `MemoryQuery`: a search in the memories of one user. The user is not part of the query, so no
+//! query can reach the memories of another user.
 
 use super::MemoryEntry;
 
-/// Selects memories of a user. A text alone is one.
+/// A query for memories of a user. Converts from a plain string.
 ///
 /// ```
 /// use agentflow::memory::MemoryQuery;
@@ -20,61 +21,63 @@ pub struct MemoryQuery {
 }
 
 impl MemoryQuery {
-    /// How many memories a query finds that says nothing else.
+    /// Default maximum number of results.
     pub const LIMIT: usize = 10;
 
-    /// Those that fit a text, the best first. Which do, and how well, is the implementation's to say.
+    /// Creates a query for memories that match a text, best match first. The
+    /// [`Memory`](super::Memory) implementation decides which memories match, and how well.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::all() }
     }
 
-    /// All, the newest first.
+    /// Creates a query for all memories, newest first.
     pub fn all() -> Self {
         Self { text: None, tags: Vec::new(), limit: Self::LIMIT, skip: 0 }
     }
 
-    /// Only those that have this tag with this value; of several tags, only those that have all of them.
+    /// Restricts the results to memories with this tag and value. If called several times, a memory
+    /// must have all of the tags.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.push((key.into(), value.into()));
         self
     }
 
-    /// At most so many. Default: [`LIMIT`](Self::LIMIT).
+    /// Sets the maximum number of results. Default: [`LIMIT`](Self::LIMIT).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Without the first ones: the next page.
+    /// Skips the first results, to read the next page. Default: 0.
     #[must_use]
     pub fn skip(mut self, skip: usize) -> Self {
         self.skip = skip;
         self
     }
 
-    /// The text that they are to fit; `None` for all.
+    /// Returns the text to match, or `None` if the query selects all memories.
     pub fn get_text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// The tags that they must have, with their values.
+    /// Returns the required tags with their values.
     pub fn get_tags(&self) -> &[(String, String)] {
         &self.tags
     }
 
-    /// The most.
+    /// Returns the maximum number of results.
     pub fn get_limit(&self) -> usize {
         self.limit
     }
 
-    /// How many are left out at the beginning.
+    /// Returns the number of results to skip.
     pub fn get_skip(&self) -> usize {
         self.skip
     }
 
-    /// Whether an entry has all tags of the query.
+    /// Returns `true` if an entry has all tags of the query.
     pub fn admits(&self, entry: &MemoryEntry) -> bool {
         self.tags.iter().all(|(key, value)| entry.tags.get(key) == Some(value))
     }

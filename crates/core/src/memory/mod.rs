@@ -1,7 +1,13 @@
-//! Long-term memory: what agents remember of a user from one run, and from one session, to another.
+//! Long-term memory: short texts about a user that agents remember across runs and sessions.
 //!
-//! This room is the vocabulary ([`Memory`], [`MemoryEntry`], [`MemoryQuery`]), the implementation in memory, and the handle of
-//! one user's memories ([`UserMemory`]). It decides nothing about whose memories a run may see: `context/memory_access.rs` does.
+//! - [`Memory`] is the storage interface. [`InProcessMemory`] implements it for tests and small
+//!   programs; `SqliteMemory` (feature `sqlite`) implements it on disk.
+//! - [`MemoryEntry`] is a saved memory, [`MemoryNote`] a text to save, and [`MemoryQuery`] a
+//!   search.
+//! - [`UserMemory`] is a handle to the memories of one user. Tools and steps get it from
+//!   [`Context::memory`](crate::Context::memory).
+
+// The rules for which user a run may access are in `context/memory_access.rs`.
 
 mod in_process;
 mod memory_entry;
@@ -18,50 +24,59 @@ pub use self::user_memory::UserMemory;
 pub(crate) use self::user_memory::{MemoryIds, id_of_key};
 use crate::store::StoreError;
 
-/// Keeps what is remembered of users, and finds it.
+/// Storage and search for what agents remember of users.
 ///
-/// Given to [`Runtime::builder().memory(..)`](crate::runtime::RuntimeBuilder::memory), it is what the tools
-/// [`remember`](crate::remember()), [`recall`](crate::recall()) and [`forget`](crate::forget()) work with, and
-/// [`Context::memory`](crate::Context::memory). [`InProcessMemory`] and `SqliteMemory` (feature `sqlite`) find entries by
-/// their words. Implement it to find them in another way, such as by their meaning with embeddings: the
-/// page of the module `agentflow::memory` has an example.
+/// Pass an implementation to
+/// [`Runtime::builder().memory(..)`](crate::runtime::RuntimeBuilder::memory). The tools
+/// [`remember`](crate::remember()), [`recall`](crate::recall()) and [`forget`](crate::forget()) use
+/// it, and so does [`Context::memory`](crate::Context::memory). [`InProcessMemory`] and
+/// `SqliteMemory` (feature `sqlite`) search by words. Implement the trait to search in another way,
+/// for example by meaning with embeddings; the page of the module `agentflow::memory` has an
+/// example.
 ///
 /// # Rules
 ///
-/// 1. **A user's own.** Whatever is said of `user` concerns the entries of exactly this user, compared byte by byte.
-///    Nothing that a query or an id contains changes that.
-/// 2. **An id once.** Saving an id that the user has replaces that entry. So a save that is repeated after a crash, which
-///    has the same id, leaves one entry. Another user may have the same id.
-/// 3. **What was saved is found** as it was, as soon as `save` returns.
-/// 4. **Any text is a query.** A query is a person's or a model's text and never a language: none is an error.
+/// 1. **Users are separate.** Each method reads and changes only the entries of exactly `user`,
+///    compared byte by byte. The contents of a query or an id never change this.
+/// 2. **Ids are unique per user.** Saving an id that the user already has replaces that entry, so a
+///    save that is repeated with the same id after a crash leaves one entry. Another user may have
+///    the same id.
+/// 3. **Saves are visible at once.** An entry is found, unchanged, as soon as `save` returns.
+/// 4. **Queries are plain text.** A query is written by a person or a model. It has no syntax, so
+///    no text is an error.
 ///
-/// `check_memory` of the crate `agentflow-testing` tests them. A dropped future leaves open whether its write happened, and
-/// never half of it.
+/// `check_memory` of the crate `agentflow-testing` tests these rules.
+///
+/// # Cancel safety
+///
+/// If a future is dropped, its write may or may not have happened, but it never happens partially.
 #[async_trait]
 pub trait Memory: Send + Sync + 'static {
-    /// Keeps an entry, in the place of the user's entry of the same id.
+    /// Saves an entry. Replaces the user's entry with the same id.
     ///
     /// # Errors
-    /// `full` when the user may have no more; `locked`, `damaged`, `io`.
+    /// `full` if the user may have no more entries; `locked`, `damaged` or `io` if the storage
+    /// fails.
     async fn save(&self, user: &str, entry: MemoryEntry) -> Result<(), StoreError>;
 
-    /// The user's entries that a query selects: of one with a text those that fit it, the best first, and of one without
-    /// all, the newest first. At most [`MemoryQuery::get_limit`] after the first [`MemoryQuery::get_skip`], each with all tags
-    /// of the query ([`MemoryQuery::admits`]).
+    /// Returns the user's entries that a query selects. A query with a text selects matching
+    /// entries, best match first; a query without a text selects all entries, newest first. Each
+    /// result has all tags of the query ([`MemoryQuery::admits`]). Skips the first
+    /// [`MemoryQuery::get_skip`] results and returns at most [`MemoryQuery::get_limit`].
     ///
     /// # Errors
-    /// `locked`, `damaged`, `io`.
+    /// `locked`, `damaged` or `io` if the storage fails.
     async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError>;
 
-    /// Removes the user's entry of an id, and returns whether there was one.
+    /// Removes the user's entry with this id. Returns `true` if it existed.
     ///
     /// # Errors
-    /// `locked`, `damaged`, `io`.
+    /// `locked`, `damaged` or `io` if the storage fails.
     async fn delete(&self, user: &str, id: &str) -> Result<bool, StoreError>;
 
-    /// Removes all entries of a user, in one transaction, and returns how many there were.
+    /// Removes all entries of a user in one transaction. Returns the number of removed entries.
     ///
     /// # Errors
-    /// `locked`, `damaged`, `io`.
+    /// `locked`, `damaged` or `io` if the storage fails.
     async fn delete_user(&self, user: &str) -> Result<u64, StoreError>;
 }

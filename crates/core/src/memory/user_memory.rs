@@ -1,4 +1,4 @@
-//! `UserMemory`: the memories of one user. Whoever has it cannot ask for those of another one.
+//! `UserMemory`: a handle to the memories of one user. It gives no access to other users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::time::Clock;
 
-/// The memories of one user: of the run's caller from [`Context::memory`](crate::Context::memory), of any user from
-/// [`Runtime::memory_of`](crate::Runtime::memory_of). Cloning is cheap.
+/// A handle to the memories of one user. [`Context::memory`](crate::Context::memory) returns the
+/// handle of the run's caller, [`Runtime::memory_of`](crate::Runtime::memory_of) the handle of any
+/// user. Cloning is cheap.
 #[derive(Clone)]
 pub struct UserMemory {
     memory: Arc<dyn Memory>,
@@ -19,17 +20,19 @@ pub struct UserMemory {
     ids: MemoryIds,
 }
 
-/// Where the ids of new entries come from.
+/// Source of the ids of new entries.
 #[derive(Clone)]
 pub(crate) enum MemoryIds {
-    /// From a step of a run, whose key is the same whenever it runs again.
+    /// Derives ids from the idempotency key of a step, so that a repeated step saves the same
+    /// entry.
     Step(RunId, String),
-    /// From chance: outside of any run.
+    /// Generates random ids, for entries that are saved outside of a run.
     Chance(Arc<dyn Fn() -> u64 + Send + Sync>),
 }
 
-/// The id of an entry that is saved under a key: the same for the same key and text.
+/// Returns the id of an entry: the first 32 hexadecimal digits of a hash of the key and the text.
 pub(crate) fn id_of_key(key: &str, text: &str) -> String {
+    // The length of the key keeps the pair unambiguous if the key itself contains `\0`.
     let mut hash = sha256(format!("{}\0{key}\0{text}", key.len()).as_bytes());
     hash.truncate(32);
     hash
@@ -40,19 +43,22 @@ impl UserMemory {
         Self { memory, user, clock, ids }
     }
 
-    /// The user.
+    /// Returns the name of the user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Saves something and returns the entry, with its id. In a step of a run the same text has the same id whenever the
-    /// step runs again, so that a crash or a retry leaves one entry; two texts of one step are two entries.
-    ///
-    /// Dropping the future leaves open whether it was saved.
+    /// Saves a memory and returns its entry, with the id. Within a step of a run, the id is derived
+    /// from the step and the text, so a step that is repeated after a crash or a retry leaves one
+    /// entry. Two different texts in one step are two entries.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the text is empty or has more than [`MemoryNote::MAX_TEXT`] bytes, or there are too many or too
-    /// long tags. [`Error::Store`] when the memory does not keep it, such as `full`.
+    /// [`Error::Memory`] if the text is empty or larger than [`MemoryNote::MAX_TEXT`] bytes, or if
+    /// there are too many or too long tags. [`Error::Store`] if the memory does not accept the
+    /// entry, for example `full`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the entry may or may not have been saved.
     pub async fn save(&self, note: impl Into<MemoryNote> + Send) -> Result<MemoryEntry> {
         let note = note.into();
         if let Some(problem) = note.problem() {
@@ -67,8 +73,8 @@ impl UserMemory {
         Ok(entry)
     }
 
-    /// Saves an entry as it is, in the place of the user's entry of the same id: to change one, or to bring one from
-    /// elsewhere.
+    /// Saves an entry unchanged, replacing the user's entry with the same id. Use it to correct an
+    /// entry or to import one.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -81,16 +87,18 @@ impl UserMemory {
         Ok(self.memory.save(&self.user, entry).await?)
     }
 
-    /// The memories that a query selects: those that fit a text, the best first, or all, the newest first.
+    /// Returns the memories that a query selects: matches for a text, best match first, or all
+    /// memories, newest first.
     ///
     /// # Errors
-    /// [`Error::Store`] when the memory cannot be read.
+    /// [`Error::Store`] if the memory cannot be read.
     pub async fn search(&self, query: impl Into<MemoryQuery> + Send) -> Result<Vec<MemoryEntry>> {
         let query = query.into();
         Ok(self.memory.search(&self.user, &query).await?)
     }
 
-    /// Removes the entry of an id, and returns whether there was one. Of another user's entry nothing is removed.
+    /// Removes the entry with this id. Returns `true` if it existed. Entries of other users are
+    /// never removed.
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -98,8 +106,9 @@ impl UserMemory {
         Ok(self.memory.delete(&self.user, id).await?)
     }
 
-    /// Removes all memories of the user, and returns how many there were. The journals of runs keep what tools answered:
-    /// [`Runtime::delete_session`](crate::Runtime::delete_session) and [`Runtime::delete`](crate::Runtime::delete) remove those.
+    /// Removes all memories of the user and returns their number. Journals of runs still contain
+    /// what tools returned. Use [`Runtime::delete_session`](crate::Runtime::delete_session) and
+    /// [`Runtime::delete`](crate::Runtime::delete) to remove those.
     ///
     /// # Errors
     /// As [`search`](Self::search).

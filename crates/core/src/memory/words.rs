@@ -1,10 +1,11 @@
-//! The words of a text, by which memories are found. What is no letter and no digit separates words and is in none, so
-//! nothing of a query is ever a sign of a query language.
+//! Splits a text into words, by which memories are found. Every character except letters and
+//! digits is a separator, so a query never contains the syntax of a query language.
 
-/// More words of a query are not looked at.
+/// Maximum number of words of a query that are used; further words are ignored.
 pub const MOST_WORDS: usize = 64;
 
-/// The words of a text in lower case. In a script that has no spaces between words, each sign counts as one.
+/// Returns the words of a text in lower case. In scripts without spaces between words, each
+/// character is a word.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut signs = text.chars().filter(|sign| !is_mark(*sign)).flat_map(char::to_lowercase).peekable();
     std::iter::from_fn(move || {
@@ -20,12 +21,13 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// An accent that follows its letter.
+/// Returns `true` for a combining diacritical mark (U+0300 to U+036F).
 fn is_mark(sign: char) -> bool {
     matches!(sign, '\u{300}'..='\u{36f}')
 }
 
-/// Thai to Khmer, the signs and syllables of Chinese and Japanese.
+/// Returns `true` for a character of a script without spaces between words: Thai to Khmer, and
+/// Chinese and Japanese characters.
 fn stands_alone(sign: char) -> bool {
     matches!(sign,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'

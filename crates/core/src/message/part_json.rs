@@ -1,7 +1,7 @@
-//! Parts of messages from JSON and back.
+//! JSON encoding of message parts.
 //!
-//! A part says what it is before anything else, so it is read straight from its text. One in which that comes later, which
-//! nothing here writes, is read by way of a value.
+//! A part is written with its type first, so it is normally decoded in one pass. A part with its
+//! type at another position, which this crate never writes, is decoded via a [`Value`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use super::{Media, Part, Reasoning, ToolCall, ToolResult};
 
-/// The key that says what a part is.
+/// The key that holds the type of a part.
 const TYPE: &str = "type";
 
-/// What a part is.
+/// The type of a part.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PartType {
@@ -68,6 +68,8 @@ impl<'de> Visitor<'de> for OfMap {
                 })
             }
             Some(Key(Some(first))) => {
+                // The derived implementation (`remote = "Self"`) finds the type at any position of
+                // the object.
                 let mut all = Map::from_iter([(first, map.next_value()?)]);
                 while let Some((key, value)) = map.next_entry()? {
                     all.insert(key, value);
@@ -78,7 +80,7 @@ impl<'de> Visitor<'de> for OfMap {
     }
 }
 
-/// The first key; `None` when it is the one that says what the part is.
+/// The first key of an object. `None` if it is the key of the type.
 struct Key(Option<String>);
 
 impl<'de> Deserialize<'de> for Key {
@@ -124,7 +126,7 @@ mod tests {
         }
     }
 
-    /// How many objects within the part end at its end.
+    /// Returns the number of closing braces at the end of a part.
     fn braces(rest: &str) -> usize {
         rest.len() - rest.trim_end_matches('}').len() - 1
     }
@@ -135,7 +137,7 @@ mod tests {
         assert!(problem("{}").starts_with("missing field `type`"));
         assert!(problem(r#"{"text":"a"}"#).starts_with("missing field `type`"));
         assert!(problem(r#"{"type":"text"}"#).starts_with("missing field `text`"));
-        // By these words a part of a newer release is known.
+        // A part of a newer release is recognized by these words of the error.
         for text in [r#"{"type":"smell"}"#, r#"{"smell":1,"type":"smell"}"#] {
             assert!(problem(text).starts_with("unknown variant `smell`"), "{}", problem(text));
         }

@@ -1,4 +1,4 @@
-//! What a tool has answered beside its JSON: a text for the model, files and links. It encodes nothing for a provider.
+//! Content of a tool's answer in addition to its JSON: a text for the model, files and links.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use super::{Media, ToolResult};
 
-/// What a tool has answered beside its JSON.
+/// Content of a tool's answer in addition to its JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ToolContent {
-    /// What the model reads in the place of the JSON.
+    /// Text that the model reads instead of the JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Files and links, in their order.
+    /// Files and links, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<ToolPart>,
 }
 
 impl ToolContent {
-    /// The most bytes of all files and links of an answer together, as they are written in it: 16 MiB.
+    /// Maximum total size of the files and links of an answer in bytes, in encoded form: 16 MiB.
     pub const MAX_BYTES: usize = 16 << 20;
 
-    /// The bytes beside an answer's JSON: its text, files and links.
+    /// Returns the size of the text, files and links in bytes.
     pub(crate) fn size(beside: Option<&Self>) -> u64 {
         let bytes = beside.map_or(0, |of| of.text.as_ref().map_or(0, String::len) + of.size_of_parts());
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// How many bytes its files and links have, as they are written.
+    /// Returns the size of the files and links in bytes, in encoded form.
     pub(crate) fn size_of_parts(&self) -> usize {
         self.parts
             .iter()
@@ -48,41 +48,41 @@ impl ToolContent {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolPart {
-    /// An image, a document or another file. A provider whose wire format has a place for it in a tool's result gets the
-    /// file, any other one a sentence in its place.
+    /// An image, a document or another file. It is sent as a file if the provider's wire format
+    /// supports that in a tool result, otherwise as a line of text that describes it.
     Media(Media),
-    /// Something that can be read elsewhere; the model gets its address as text.
+    /// A link to content elsewhere. The model gets its address as text.
     Link(ResourceLink),
 }
 
-/// Something that can be read at an address, such as a resource of a server.
+/// A link to content at an address, such as a resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceLink {
     /// The address.
     pub uri: String,
-    /// What it is called, if it has a name.
+    /// Name of the content, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its IANA media type, if that is known.
+    /// IANA media type of the content, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
 
 impl ResourceLink {
-    /// A link without a name.
+    /// Creates a link without a name.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: None, mime_type: None }
     }
 
-    /// Adds a name.
+    /// Sets the name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Adds the IANA media type of what is there.
+    /// Sets the IANA media type of the content.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -91,7 +91,7 @@ impl ResourceLink {
 }
 
 impl Media {
-    /// A file by its IANA media type and its content, which is kept as a `data:` URL.
+    /// Creates a file from its IANA media type and its content, which is stored as a `data:` URL.
     pub fn of_bytes(mime_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         let mime_type = mime_type.into();
         let url = format!("data:{mime_type};base64,{}", STANDARD.encode(bytes));
@@ -100,10 +100,12 @@ impl Media {
 }
 
 impl ToolResult {
-    /// What the model reads: the text that the tool gave for it, else its JSON, where a string is shown as its text.
+    /// Returns the text that the model reads: the text that the tool provides for it, otherwise the
+    /// JSON. A JSON string is returned without its quotes.
     pub fn text(&self) -> Cow<'_, str> {
         if let Some(content) = &self.content {
             match &content.text {
+                // An answer that consists of files or links only has the JSON `null`.
                 Some(text) => return Cow::Borrowed(text),
                 None if self.output == "null" => return Cow::Borrowed(""),
                 None => {}
@@ -118,15 +120,16 @@ impl ToolResult {
         Cow::Borrowed(&self.output)
     }
 
-    /// Returns the size of the answer in bytes: its JSON or text, with the text for the model, files and links. An answer that
-    /// was saved as an artifact counts as a whole.
+    /// Returns the size of the answer in bytes: its JSON or error text, plus the text for the
+    /// model, files and links. For an answer that was saved as an artifact, this is the size of the
+    /// whole answer.
     #[doc(alias = "output_bytes")]
     pub fn output_size(&self) -> u64 {
         let json = self.whole_bytes.unwrap_or_else(|| u64::try_from(self.output.len()).unwrap_or(u64::MAX));
         json.saturating_add(ToolContent::size(self.content.as_deref()))
     }
 
-    /// The files of the answer.
+    /// Returns the files of the answer.
     pub fn media(&self) -> impl Iterator<Item = &Media> {
         self.parts().iter().filter_map(|part| match part {
             ToolPart::Media(file) => Some(file),
@@ -134,12 +137,13 @@ impl ToolResult {
         })
     }
 
-    /// The files and links of the answer.
+    /// Returns the files and links of the answer.
     pub fn parts(&self) -> &[ToolPart] {
         self.content.as_ref().map_or(&[], |content| &content.parts)
     }
 
-    /// Returns the text with a line for each link, and for each file that the adapter cannot send with the text.
+    /// Returns the text, with an additional line for each link and for each file that the adapter
+    /// cannot send. `is_sent` returns `true` for files that it sends separately.
     pub fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
         let text = self.text();
         let lines = self.parts().iter().filter_map(|part| match part {

@@ -1,4 +1,4 @@
-//! Calls the hooks of a runtime's middleware around a run of an agent or a workflow.
+//! Calls the run hooks of a runtime's middleware before and after a run of an agent or a workflow.
 
 use std::sync::Arc;
 
@@ -6,24 +6,25 @@ use super::{Middleware, RunInfo, of_host};
 use crate::error::{Error, Result};
 use crate::run::RunShared;
 
-/// The middleware around a run, the outermost first.
+/// The middleware of a run, outermost first.
 pub(crate) struct AroundRun {
     info: RunInfo,
     hooks: Arc<[Arc<dyn Middleware>]>,
 }
 
 impl AroundRun {
-    /// What is around a run of an agent or workflow of a name; `None` where the runtime has no middleware.
+    /// Returns the middleware of a run with this agent or workflow name. Returns `None` if the
+    /// runtime has no middleware.
     pub(crate) fn of(name: &Arc<str>, shared: &Arc<RunShared>) -> Option<Self> {
         let hooks = of_host(&shared.host);
         let info = || RunInfo::new(Arc::clone(name), Arc::clone(shared));
         (!hooks.is_empty()).then(|| Self { info: info(), hooks })
     }
 
-    /// The hooks before the run.
+    /// Calls the hooks before the run.
     ///
     /// # Errors
-    /// That of a hook, which ends the run.
+    /// The error of a hook, which ends the run.
     pub(crate) async fn before(&self) -> Result<()> {
         for hook in self.hooks.iter() {
             hook.before_run(&self.info).await?;
@@ -31,7 +32,7 @@ impl AroundRun {
         Ok(())
     }
 
-    /// The hooks after the run, whose end is recorded.
+    /// Calls the hooks after the end of the run was recorded, innermost first.
     pub(crate) async fn after(&self, ended: Result<(), &Error>) {
         for hook in self.hooks.iter().rev() {
             hook.after_run(&self.info, ended).await;

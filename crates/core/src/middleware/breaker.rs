@@ -1,4 +1,4 @@
-//! `circuit_breaker`: stops calling a model or a tool that keeps failing, for a while.
+//! [`circuit_breaker`]: stops calling a model or a tool for a while after it has failed repeatedly.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::message::{ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 
-/// Leaves a model alone for a while after so many failures in a row; see [`CircuitBreaker`].
+/// Creates a circuit breaker that stops calling a model for `rest` after `failures` failures in a
+/// row; see [`CircuitBreaker`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 /// use agentflow::Runtime;
 /// use agentflow::middleware::{circuit_breaker, fallback_models};
 ///
-/// // While the agent's own model is left alone, the other one answers at once.
+/// While the agent's own model is not called, the fallback model answers immediately.
 /// let runtime = Runtime::builder()
 ///     .with(fallback_models(["anthropic/claude-sonnet-4-5"]))
 ///     .with(circuit_breaker(5, Duration::from_secs(30)))
@@ -32,11 +33,12 @@ pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
     CircuitBreaker { failures: failures.max(1), rest, of: Limited::Models, circuits: Mutex::default() }
 }
 
-/// Refuses calls of a model, or of tools, that keep failing; made by [`circuit_breaker`].
+/// Refuses calls of a model, or of tools, that fail repeatedly; created by [`circuit_breaker`].
 ///
-/// A refused call fails with [`ModelErrorKind::Overloaded`] and the remaining time, so that retries wait and fallbacks take
-/// over if they wrap this middleware. After that time one call is let through: its success closes the breaker, its failure
-/// opens it again. Only transient errors count. All runs that use the same breaker share its state.
+/// A refused call fails with [`ModelErrorKind::Overloaded`] and the remaining time, so that retries
+/// wait and fallbacks take over if they wrap this middleware. After that time one call is let
+/// through: its success closes the breaker, its failure opens it again. Only temporary errors
+/// count. All runs that use the same breaker share its state.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     failures: u32,
@@ -48,14 +50,15 @@ pub struct CircuitBreaker {
 #[derive(Debug, Default)]
 struct Circuit {
     failures: u32,
-    /// No call is made before this.
+    /// Time until which no call is made.
     open_until: Option<Instant>,
 }
 
 impl CircuitBreaker {
-    /// Watches the calls of these tools, each by itself, in place of model calls. A call fails if its tool returns an error,
-    /// panics or takes too long; arguments that do not fit and refusals do not count. A refused call has a result with the
-    /// status [`ToolStatus::Error`] that tells a model how long the tool is left alone.
+    /// Watches the calls of these tools, each tool separately, instead of model calls. A call
+    /// counts as failed if its tool returns an error, panics or exceeds its time limit; invalid
+    /// arguments and refusals do not count. A refused call has a result with the status
+    /// [`ToolStatus::Error`] that informs the model for how long the tool is not called.
     ///
     /// ```
     /// use std::time::Duration;
@@ -77,7 +80,7 @@ impl CircuitBreaker {
         act(circuits.entry(key).or_default())
     }
 
-    /// The time for which no call is made, or `None` if this one is let through.
+    /// Returns the remaining time without calls, or `None` if this call is let through.
     fn left(&self, key: (String, String)) -> Option<Duration> {
         let now = Instant::now();
         self.with(key, |circuit| {
@@ -85,7 +88,8 @@ impl CircuitBreaker {
             if until > now {
                 return Some(until - now);
             }
-            // This call is the one that is let through; another one may follow when it never ends.
+            // This call is the trial. The next trial is allowed after another `rest`, in case this
+            // one never ends.
             circuit.open_until = Some(now + self.rest);
             None
         })

@@ -1,5 +1,6 @@
-//! `token_budget`: a limit on the tokens of an agent, a run, or several runs. It counts from the journal and the store's
-//! list of runs, and stores no count, so a crash loses nothing.
+//! [`token_budget`]: a limit on the tokens of an agent, a run, or several runs. The tokens are
+//! counted from the journal and the store's list of runs. The middleware stores no counter, so the
+//! count survives a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::run::usage_of_runs;
 use crate::store::RunFilter;
 use crate::time::Timestamp;
 
-/// Stops before the model call that would exceed a number of tokens, read and written; see [`TokenBudget`].
+/// Creates a budget that refuses the model call that would exceed a number of input and output
+/// tokens; see [`TokenBudget`].
 ///
 /// ```
 /// use agentflow::middleware::token_budget;
@@ -45,48 +47,51 @@ pub fn token_budget(max_tokens: u64) -> TokenBudget {
     TokenBudget { max_tokens, name, scope: Scope::Run, window: None, fails: false, reservations: Arc::default() }
 }
 
-/// Whose tokens a [`TokenBudget`] counts.
+/// Scope of a [`TokenBudget`]: the agents or runs whose tokens it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Those of the run, with every agent and workflow that it starts, in all its lives. Of a [session](crate::session) each
-    /// run is counted by itself. The key is `_token_count`.
+    /// The run, including nested agents and workflows, also before a restart. Each run of a
+    /// [session](crate::session) is counted separately. The key is `_token_count`.
     #[default]
     Run,
-    /// Those of one invocation: of one agent of the run. The key is `temp:_token_count`.
+    /// A single invocation of an agent in the run. The key is `temp:_token_count`.
     Invocation,
-    /// Counts all runs of the run's [session](crate::session). A run without a session is counted by itself. The key is
-    /// `_token_count`.
+    /// All runs of the run's [session](crate::session). A run without a session is counted
+    /// separately. The key is `_token_count`.
     Session,
-    /// Counts all runs of the run's [caller](crate::agent::RunRequest::caller). A run without a caller is counted by itself.
-    /// The key is `user:_token_count`.
+    /// All runs of the run's [caller](crate::agent::RunRequest::caller). A run without a caller is
+    /// counted separately. The key is `user:_token_count`.
     Caller,
-    /// Counts all runs of the runtime's store. The key is `app:_token_count`.
+    /// All runs of the runtime's store. The key is `app:_token_count`.
     App,
 }
 
-/// A budget of tokens, read and written; made by [`token_budget`].
+/// A budget of input and output tokens; created by [`token_budget`].
 ///
-/// A call is refused when the tokens that are spent, with what the call and those that are running cost at least, are
-/// more than the budget: an agent's next call reads again what its last one read and wrote. A call in progress is
-/// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
+/// A call is refused if the spent tokens, plus the minimum cost of the call and of the running
+/// calls, exceed the budget. The minimum is known because an agent's next call contains the input
+/// and output of its previous call. A running call is not interrupted, so the last response can
+/// exceed the budget. Tokens of failed calls are unknown and not counted.
 ///
-/// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,
-/// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of
-/// the request, and an answer of [`max_tokens`](crate::model::ModelSettings::max_tokens); without that setting, as many
-/// tokens as the longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of
-/// others waits for them to end. Then it is made, or refused because of what was really spent; an estimate alone
-/// refuses nothing, and a call that is the only one never waits. Cancelling the run ends the wait. A call inside of
-/// another one, by an agent in a hook, does not wait either.
+/// Concurrent agents share the budget. Each call reserves its expected cost before it is made and
+/// returns the reservation when it has ended, failed or been dropped. The expected cost is one
+/// token for every three bytes of the request, plus a response of
+/// [`max_tokens`](crate::model::ModelSettings::max_tokens). Without that setting, the longest
+/// response of the run so far is expected, and at least 4,096 tokens. A call that does not fit in
+/// addition to the reservations of others waits until they end. Then it is made, or refused because
+/// of the tokens that were really spent: an estimate alone refuses no call, and a single call never
+/// waits. Cancelling the run ends the wait. A call inside another call, by an agent in a hook, does
+/// not wait.
 ///
-/// The other runs of a [session](Scope::Session), of a [caller](Scope::Caller) or of the [store](Scope::App) are counted as the
-/// store has them when a call is about to be made. The reservations are those of one run: calls of several runs that begin at
-/// the same time may together go over such a budget. Without a store, such a budget fails each run with
-/// [`Error::Middleware`].
+/// The other runs of a [session](Scope::Session), of a [caller](Scope::Caller) or of the
+/// [store](Scope::App) are counted before each call, as recorded in the store. Reservations apply
+/// to one run only, so concurrent calls of several runs can together exceed such a budget. Without
+/// a store, a budget with one of these scopes fails each run with [`Error::Middleware`].
 ///
-/// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is
-/// called. An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
-/// [`Error::BudgetExceeded`] and this text.
+/// If a call is refused, the agent answers `Token budget of N exceeded.` with the stop reason
+/// `token_budget`, and no model is called. An agent with a typed answer, and any agent if
+/// [`failing`](Self::failing) is set, fails with [`Error::BudgetExceeded`] and this text.
 #[derive(Clone, Debug)]
 #[doc(alias = "TokenBudgetMiddleware")]
 pub struct TokenBudget {
@@ -99,29 +104,29 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// Sets whose tokens are counted. Default: those of the run.
+    /// Sets the scope. Default: [`Scope::Run`].
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Counts only those other runs that began in the last `window`, such as a day. It is for the scopes of several runs:
-    /// [`Scope::Session`], [`Scope::Caller`] and [`Scope::App`]. Default: all of them.
+    /// Counts only other runs that started in the last `window`, such as a day. For the scopes of
+    /// several runs: [`Scope::Session`], [`Scope::Caller`] and [`Scope::App`]. Default: all runs.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = Some(window);
         self
     }
 
-    /// Fails in place of an answer that says that the budget is exceeded.
+    /// Fails the agent with an error instead of answering that the budget is exceeded.
     #[must_use]
     pub fn failing(mut self) -> Self {
         self.fails = true;
         self
     }
 
-    /// The name of what is counted, as in answers' `usage.raw`, such as `_token_count`; see [`Scope`].
+    /// Name of the counter in the `usage.raw` of an answer, such as `_token_count`; see [`Scope`].
     pub fn key(&self) -> &'static str {
         match self.scope {
             Scope::Run | Scope::Session => "_token_count",
@@ -131,7 +136,8 @@ impl TokenBudget {
         }
     }
 
-    /// Returns the runs that are counted with the run of a call; `None` when it is counted by itself.
+    /// Returns a filter for the other runs that are counted. Returns `None` if the run is counted
+    /// separately.
     fn counted_runs(&self, step: &ModelStep) -> Option<RunFilter> {
         let run = step.context().run();
         let runs = match self.scope {
@@ -149,7 +155,7 @@ impl TokenBudget {
         })
     }
 
-    /// Returns the tokens of the other runs that are counted with the run of a call.
+    /// Returns the tokens of the other runs that are counted.
     async fn tokens_of_other_runs(&self, step: &ModelStep) -> Result<u64> {
         let Some(runs) = self.counted_runs(step) else { return Ok(0) };
         let run = step.context().run();
@@ -178,7 +184,7 @@ impl Middleware for TokenBudget {
             |spent: u64, least: u64| spent >= self.max_tokens || spent.saturating_add(least) > self.max_tokens;
         let spent_by = |step: &ModelStep| before.saturating_add(tokens(&step.spent()));
         let (goes, spent) = match self.scope {
-            // The calls of one agent follow each other.
+            // The calls of one agent are sequential, so they need no reservations.
             Scope::Invocation => {
                 let (spent, least) = step.own_tokens();
                 (!refuses(spent, least), spent)

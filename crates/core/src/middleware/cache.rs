@@ -1,4 +1,4 @@
-//! `cache`: answers a request that was made before. A [`CacheStore`] decides which answers are kept, and where.
+//! [`cache`]: answers repeated model requests from a cache. A [`CacheStore`] stores the answers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::model::{ModelResponse, StopReason, Usage};
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// The note that a request's key is kept under until its answer is there.
+/// Note under which the request is passed from the hook before the call to the hook after it.
 const NOTE: &str = "cache";
 
-/// Answers a request that was made before, from memory; see [`Cache`].
+/// Creates a cache that answers repeated model requests from memory; see [`Cache`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,7 @@ const NOTE: &str = "cache";
 /// let model = ScriptedModel::new([Turn::text("Paris.")]);
 /// let agent = Agent::new(model).with(cache().ttl(Duration::from_secs(3600)));
 /// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
-/// // The script has no second turn, and needs none.
+/// The script has no second turn, so the answer comes from the cache.
 /// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
 /// # Ok(())
 /// # }
@@ -41,12 +41,14 @@ pub fn cache() -> Cache {
     Cache { store: Arc::new(MemoryCache::default()), ttl: None }
 }
 
-/// Answers requests that were made before; made by [`cache`].
+/// Answers repeated model requests; created by [`cache`].
 ///
-/// Two requests are the same when model, conversation, tools, output type and settings are the same. Kept are answers
-/// that are whole: those that stopped at a limit or were withheld are not. An answer from here is recorded like any
-/// other, with `answered_by: "cache"` and without tokens, and counts in no budget. A store that fails is as good as
-/// empty; a warning is logged. Each answer is kept with its whole request, as they are: a redactor takes nothing out of them.
+/// Two requests are equal if the model, the conversation, the tools, the output type and the
+/// settings are equal. Only complete answers are stored, not answers that stopped at a limit or
+/// were withheld. An answer from the cache is recorded like any other, with `answered_by: "cache"`
+/// and without tokens, and counts in no budget. If the store fails, a warning is logged and the
+/// model is called. Each answer is stored with its whole request. A redactor does not apply to
+/// them.
 #[derive(Clone)]
 pub struct Cache {
     store: Arc<dyn CacheStore>,
@@ -54,21 +56,21 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Sets how long an answer is good for, by the runtime's clock. Default: for ever.
+    /// Sets how long an answer is valid, by the runtime's clock. Default: no limit.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets where answers are kept. Default: a [`MemoryCache`].
+    /// Sets the store for answers. Default: a [`MemoryCache`].
     #[must_use]
     pub fn store(mut self, store: impl CacheStore + 'static) -> Self {
         self.store = Arc::new(store);
         self
     }
 
-    /// The answer, when there is one that is still good, to exactly this request.
+    /// Returns a valid stored answer to exactly this request.
     async fn find(&self, key: &str, request: &str, now: Timestamp) -> Option<ModelResponse> {
         let text = match self.store.get(key).await {
             Ok(text) => text?,
@@ -83,23 +85,26 @@ impl Cache {
     }
 }
 
-/// Keeps texts by their keys. Write one over a database that the program has; what it forgets is asked again.
+/// Stores texts by key. Implement it to use a database of the program. The store may drop entries
+/// at any time.
 #[async_trait]
 pub trait CacheStore: Send + Sync {
-    /// The text of a key.
+    /// Returns the text of a key.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     async fn get(&self, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Keeps a text under a key, in the place of an earlier one. It may be forgotten when it has expired.
+    /// Stores a text, which replaces the previous text of the key. It may be dropped after
+    /// `expires`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     async fn put(&self, key: &str, text: String, expires: Option<Timestamp>) -> Result<(), StoreError>;
 }
 
-/// Keeps so many texts in memory; the ones that were put there first are forgotten first. Clones share what they hold.
+/// Stores a limited number of texts in memory, and drops the oldest first. Clones share their
+/// entries.
 #[derive(Clone, Debug)]
 pub struct MemoryCache {
     entries: Arc<Mutex<Entries>>,
@@ -114,7 +119,7 @@ struct Entries {
 }
 
 impl MemoryCache {
-    /// One that keeps at most so many texts. The default keeps 1,000.
+    /// Creates a cache of at most `most` texts. The default is 1,000.
     pub fn new(most: usize) -> Self {
         Self { entries: Arc::default(), most: most.max(1) }
     }
@@ -150,7 +155,8 @@ impl CacheStore for MemoryCache {
     }
 }
 
-/// What is kept of an answer. The request is kept with it, so that two requests of one hash are distinguished.
+/// A stored answer. The request is stored too, so that requests with the same hash are
+/// distinguished.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     request: String,
@@ -172,6 +178,7 @@ impl Middleware for Cache {
         let Some(request) = canonical(step) else { return Ok(Flow::Continue) };
         let key = hash(&request);
         if let Some(response) = self.find(&key, &request, step.context().now()).await {
+            // The cached answer costs nothing and must not count in budgets.
             return Ok(Flow::Return(ModelResponse { usage: Usage::default(), ..response }));
         }
         step.set_note(NOTE, request);
@@ -180,6 +187,7 @@ impl Middleware for Cache {
 
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         let whole = matches!(response.stop_reason, StopReason::Stop | StopReason::ToolCalls);
+        // An answer with `answered_by` came from middleware, not from a model.
         let Some(request) = step.note(NOTE).filter(|_| whole && response.answered_by.is_none()) else { return Ok(()) };
         let now = step.context().now().as_millis();
         let expires = self.ttl.map(|ttl| {
@@ -195,7 +203,7 @@ impl Middleware for Cache {
     }
 }
 
-/// Everything that the answer depends on, always written the same way.
+/// Returns the canonical JSON of all data that the answer depends on.
 fn canonical(step: &ModelStep) -> Option<String> {
     let request = &step.request;
     let tools: Vec<_> =
@@ -212,8 +220,8 @@ fn canonical(step: &ModelStep) -> Option<String> {
     .ok()
 }
 
-/// FNV-1a with 128 bits, in hexadecimal: the same on every machine and in every release. Requests are compared as well,
-/// so that is all that is asked of it.
+/// FNV-1a with 128 bits, in hexadecimal: equal on every machine and in every release. It need not
+/// resist attacks, since the requests are compared too.
 fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)

@@ -1,5 +1,5 @@
-//! `cost_tracker`: the cost of model calls by the host's own prices. It computes amounts from the journal's tokens, so
-//! a resumed run knows its spending.
+//! [`cost_tracker`]: the cost of model calls, by prices that the program sets. The amounts are
+//! computed from the tokens in the journal, so a resumed run continues with the right sum.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::{RunId, Spending};
 use crate::model::{ModelInfo, ModelResponse, Usage};
 
-/// What a million tokens of a model cost, in any currency as long as it is the same everywhere.
+/// Price of a million tokens of a model. The currency is any, but must be the same for all prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     input: f64,
@@ -24,26 +24,28 @@ pub struct Price {
 }
 
 impl Price {
-    /// The prices of a million tokens read and a million tokens written.
+    /// Creates a price from the price of a million input tokens and of a million output tokens.
     pub fn per_million(input: f64, output: f64) -> Self {
         Self { input, output, cached: None, cache_write: None }
     }
 
-    /// Sets the price of a million tokens read from the provider's cache. Default: that of all tokens read.
+    /// Sets the price of a million tokens read from the provider's cache. Default: the price of
+    /// input tokens.
     #[must_use]
     pub fn cached(mut self, price: f64) -> Self {
         self.cached = Some(price);
         self
     }
 
-    /// Sets the price of a million tokens written to the provider's cache. Default: that of all tokens read.
+    /// Sets the price of a million tokens written to the provider's cache. Default: the price of
+    /// input tokens.
     #[must_use]
     pub fn cache_write(mut self, price: f64) -> Self {
         self.cache_write = Some(price);
         self
     }
 
-    /// What these tokens cost.
+    /// Returns the cost of these tokens.
     #[expect(clippy::cast_precision_loss, reason = "nobody pays for so many tokens")]
     pub fn of(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_tokens.unwrap_or(0).min(usage.input_tokens);
@@ -57,60 +59,62 @@ impl Price {
     }
 }
 
-/// The prices of models.
+/// Prices of models.
 #[derive(Clone, Debug, Default)]
 pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
-    /// No prices yet.
+    /// Creates an empty price list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the price of a model, named `provider/model` as in `model.started`, or by its bare name for all providers.
+    /// Sets the price of a model. The name is `provider/model` as in `model.started`, or `model`
+    /// for all providers.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }
 
-    /// The price of a model.
+    /// Returns the price of a model.
     pub fn get(&self, provider: &str, model: &str) -> Option<&Price> {
         self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model))
     }
 
-    /// Returns the cost of rows from [`Runtime::spending`](crate::Runtime::spending) or [`RunHandle::spending`](crate::RunHandle::spending). A model
-    /// without a price costs nothing.
+    /// Returns the cost of rows from [`Runtime::spending`](crate::Runtime::spending) or
+    /// [`RunHandle::spending`](crate::RunHandle::spending). A model without a price costs nothing.
     pub fn cost(&self, rows: &[Spending]) -> f64 {
         rows.iter().filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage))).sum()
     }
 }
 
-/// What one model call cost, and what was spent with it. Amounts are in the currency of the prices.
+/// Cost of a model call, and the sums so far. Amounts are in the currency of the prices.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cost {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// The agent's name.
+    /// Name of the agent.
     pub agent: Arc<str>,
-    /// The wire format or maker.
+    /// Name of the wire format or provider.
     pub provider: Arc<str>,
-    /// The model's name.
+    /// Name of the model.
     pub model: Arc<str>,
-    /// The tokens of the call.
+    /// Tokens of the call.
     pub usage: Usage,
-    /// What the call cost; `None` when the model has no price.
+    /// Cost of the call; `None` if the model has no price.
     pub cost: Option<f64>,
-    /// What the agent has spent in this run, this call included.
+    /// Cost of the agent in this run, including this call.
     pub agent_total: f64,
-    /// What the run has spent, in all its lives, this call included.
+    /// Cost of the run, also before a restart, including this call.
     pub run_total: f64,
 }
 
-/// Receives the cost of every model call. Any closure over a [`Cost`] is one.
+/// Receives the cost of every model call. Implemented for closures over a [`Cost`].
 pub trait CostSink: Send + Sync {
-    /// A call was made. Called on the run's task: hand slow work on.
+    /// Receives the cost of a call. Called on the run's task, so slow work should be passed to
+    /// another task.
     fn spent(&self, cost: &Cost);
 }
 
@@ -120,7 +124,8 @@ impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
     }
 }
 
-/// Adds up what model calls cost, by agent and in total; see [`CostTracker`].
+/// Creates a tracker that sums up the cost of model calls, by agent and in total; see
+/// [`CostTracker`].
 ///
 /// ```
 /// use agentflow::middleware::{Price, Prices, cost_tracker};
@@ -153,12 +158,13 @@ pub fn cost_tracker(prices: Prices) -> CostTracker {
     }
 }
 
-/// Adds up what model calls cost; made by [`cost_tracker`]. Clones share their totals.
+/// Sums up the cost of model calls; created by [`cost_tracker`]. Clones share their totals.
 ///
-/// A model without a price is an error before it is called, unless [`allow_unpriced`](Self::allow_unpriced) lets it
-/// pass. With [`max_cost`](Self::max_cost) a run fails with [`Error::BudgetExceeded`] before the call that would cost
-/// more: what is spent counts, and what the call and those that are running cost at least. A call that is expected to
-/// cost too much beside running ones waits until one of them has ended, as for a [`TokenBudget`](super::TokenBudget).
+/// Calling a model without a price is an error, unless [`allow_unpriced`](Self::allow_unpriced) is
+/// set. With [`max_cost`](Self::max_cost), a run fails with [`Error::BudgetExceeded`] before the
+/// call that would exceed the limit. The check includes the minimum cost of the call and of the
+/// running calls. A call whose expected cost does not fit in addition to the running calls waits
+/// until one of them has ended, as for a [`TokenBudget`](super::TokenBudget).
 #[derive(Clone)]
 pub struct CostTracker {
     prices: Prices,
@@ -170,33 +176,33 @@ pub struct CostTracker {
 }
 
 impl CostTracker {
-    /// Sets the most that a run may cost, with every agent and workflow that it starts. Default: no limit.
+    /// Sets the maximum cost of a run, including nested agents and workflows. Default: no limit.
     #[must_use]
     pub fn max_cost(mut self, cost: f64) -> Self {
         self.max_cost = Some(cost);
         self
     }
 
-    /// Lets models pass that have no price; their calls then cost nothing here.
+    /// Allows calls of models without a price. They count as free.
     #[must_use]
     pub fn allow_unpriced(mut self) -> Self {
         self.allow_unpriced = true;
         self
     }
 
-    /// Reports every call to a sink.
+    /// Adds a sink that receives the cost of every call.
     #[must_use]
     pub fn sink(mut self, sink: impl CostSink + 'static) -> Self {
         self.sinks.push(Arc::new(sink));
         self
     }
 
-    /// What all calls cost that were made through this in this process.
+    /// Returns the cost of all calls that this tracker saw in this process.
     pub fn total(&self) -> f64 {
         self.by_agent().values().sum()
     }
 
-    /// The same by the name of the agent.
+    /// Returns the cost by name of the agent.
     pub fn by_agent(&self) -> BTreeMap<String, f64> {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -226,7 +232,8 @@ impl Middleware for CostTracker {
                 let sum = |rows: &[Spending]| self.prices.cost(rows);
                 let (spent, expected) = (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
                 let room = spent < most && spent + sum(&step.at_least()) <= most;
-                // A price or a limit that is not a number leaves no room.
+                // If a price or the limit is NaN, the comparison has no result, and the call is
+                // refused.
                 match (spent + expected).partial_cmp(&most) {
                     Some(Ordering::Less | Ordering::Equal) if room => Verdict::Go,
                     Some(Ordering::Greater) if room => Verdict::Wait,
@@ -250,6 +257,7 @@ impl Middleware for CostTracker {
         if self.sinks.is_empty() {
             return Ok(());
         }
+        // The journal does not contain this call yet, so its amount is added below.
         let spent = step.spent();
         let own: Vec<Spending> = spent.iter().filter(|row| *row.agent == *step.agent()).cloned().collect();
         let cost = Cost {

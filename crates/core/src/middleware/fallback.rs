@@ -1,4 +1,5 @@
-//! `fallback_models`: asks other models when one fails. The journal records which one answered.
+//! [`fallback_models`]: calls other models if a model fails. The journal records which model
+//! answered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use super::{Flow, Middleware, ModelStep, Recovery};
 use crate::error::Result;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, ModelSource, OutputMode};
 
-/// Asks these models in order when the agent's own fails; see [`FallbackModels`].
+/// Creates a middleware that calls these models in order if the agent's own model fails; see
+/// [`FallbackModels`].
 ///
 /// ```
 /// use agentflow::middleware::fallback_models;
@@ -37,39 +39,42 @@ pub fn fallback_models<M: Into<ModelSource>>(models: impl IntoIterator<Item = M>
     FallbackModels { models: models.into_iter().map(Into::into).collect(), on: Arc::new(may_pass) }
 }
 
-/// Asks other models when one fails; made by [`fallback_models`].
+/// Calls other models if a model fails; created by [`fallback_models`].
 ///
-/// Each turn begins with the agent's own model. A model that is named is opened when it is first needed, by the runtime
-/// of the run; one that cannot be opened is passed over, and so is one that cannot give a typed answer in the way that
-/// the agent's model does. Settings go to every model as they are, also what is in
-/// [`ModelSettings::extra`](crate::model::ModelSettings). Put retries inside of this, so that a model is asked again
-/// before the next one is.
+/// Each turn starts with the agent's own model. A named model is opened when it is
+/// first needed, by the runtime of the run. A model that cannot be opened is skipped, and so is a
+/// model that does not support the agent's output type natively. All models receive the same
+/// settings, including [`ModelSettings::extra`](crate::model::ModelSettings). Add retries inside of
+/// this middleware, so that a model is retried before the next model is called.
 #[derive(Clone)]
 pub struct FallbackModels {
     models: Vec<ModelSource>,
     on: Arc<dyn Fn(&ModelError) -> bool + Send + Sync>,
 }
 
-/// An error of this model or its provider, and none of the request.
+/// Returns `true` for errors of the model or its provider, `false` for errors of the request.
 fn may_pass(error: &ModelError) -> bool {
     error.kind().is_retryable() || error.kind() == ModelErrorKind::NotFound
 }
 
 impl FallbackModels {
-    /// Sets the errors after which the next model is asked. Default: those that may pass, also when the provider says
-    /// that they will not (an account without money), and a model that is not there.
+    /// Sets the errors after which the next model is called. Default: temporary errors, also if the
+    /// provider marks them as permanent (such as an account without credit), and a model that does
+    /// not exist.
     #[must_use]
     pub fn on(mut self, errors: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
         self.on = Arc::new(errors);
         self
     }
 
-    /// The first model that has not failed in this call.
+    /// Returns the first model that has not failed in this call.
     fn next(&self, step: &ModelStep) -> Option<Arc<dyn Model>> {
         let host = step.context().host();
         let tried = |model: &dyn Model| {
             model.info() == step.info() || step.failed().iter().any(|attempt| attempt.info == *model.info())
         };
+        // `output` is only set for a model with native output, so another model must support it as
+        // well.
         let fits = |model: &dyn Model| match &step.request.output {
             Some(schema) => model.output_mode(schema, !step.request.tools.is_empty()) == Ok(OutputMode::Native),
             None => true,
@@ -95,7 +100,8 @@ impl Middleware for FallbackModels {
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        // resumed after a crash, a call continues with the model that it had reached.
+        // After a restart, a call continues with the model that it had reached. The agent's own
+        // model is only replaced if it is among the failed attempts.
         if let Some(last) = step.failed().last()
             && last.info != *step.info()
             && step.failed().iter().any(|attempt| attempt.info == *step.info())

@@ -1,30 +1,34 @@
-//! Middleware: hooks around agents, model calls and tools. Budgets, costs, caches, retries, limits, redaction, or your
-//! own.
+//! Middleware: hooks around runs, agents, model calls and tool calls.
 //!
-//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents,
-//! in the order in which it was added; an agent's own ([`Hooks`](crate::agent::Hooks)) stands inside of it.
-//! Like the layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside
-//! out. A hook that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the
-//! agent's own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
+//! The trait [`Middleware`] has a hook before and after each of these steps, and a hook for errors.
+//! The submodules implement budgets, costs, caches, retries, limits and redaction.
 //!
-//! Hooks around tools are called whoever calls the tool: see [`Middleware::before_tool`].
+//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) wraps
+//! all agents, in the order in which it was added. An agent's own middleware
+//! ([`Hooks`](crate::agent::Hooks)) is inside of it. Hooks *before* a step are called from the
+//! outermost to the innermost layer, hooks *after* it in reverse order. A hook that returns
+//! [`Flow::Return`] answers instead of all inner layers: the remaining middleware, the agent's own
+//! callbacks, and the model or tool. Outer layers see its answer as if it came from the model.
 //!
-//! The journal records every change and every answer of a hook with the middleware's name, so a run that is resumed
-//! after a crash continues from the same state. Middleware never decides the next step of a run, and an agent without
-//! middleware pays nothing for it.
+//! Hooks of tools are called for every caller of the tool: see [`Middleware::before_tool`].
 //!
-//! | middleware | does |
+//! The journal records every change and every answer of a hook with the name of the middleware, so
+//! a run that is resumed after a crash continues from the same state. Middleware never decides the
+//! next step of a run. It costs nothing for an agent without middleware.
+//!
+//! | middleware | effect |
 //! | --- | --- |
 //! | [`token_budget`] | stops before the call that would exceed a number of tokens |
-//! | [`cost_tracker`] | adds up what calls cost, by agent and in total; stops before a call that would cost too much |
-//! | [`cache`] | answers a request that was made before |
+//! | [`cost_tracker`] | sums up the cost of calls, by agent and in total; stops before a call that would cost too much |
+//! | [`cache`] | answers a repeated request |
 //! | [`retry`] | retries a failed model call |
-//! | [`fallback_models`] | asks other models when one fails |
-//! | [`rate_limit`] | waits so that a model gets no more than so many requests and tokens, or a tool no more than so many calls |
-//! | [`circuit_breaker`] | leaves a model or a tool that keeps failing alone for a while |
-//! | [`redact`] | takes secrets and personal data out of events and logs |
+//! | [`fallback_models`] | calls other models if a model fails |
+//! | [`rate_limit`] | delays calls to respect a limit on the requests and tokens of a model, or on the calls of a tool |
+//! | [`circuit_breaker`] | stops calling a model or a tool for a while if it fails repeatedly |
+//! | [`redact`] | removes secrets and personal data from events and logs |
 //!
-//! Put budgets inside of retries and fallbacks (after them in the order of `with`), so that every attempt is checked.
+//! Add budgets inside of retries and fallbacks (after them in the order of `with`), so that every
+//! attempt is checked.
 //!
 //! ```
 //! use agentflow::middleware::{retry, token_budget};
@@ -77,24 +81,24 @@ use crate::message::{Message, ToolResult};
 use crate::model::{ModelError, ModelResponse};
 use crate::run::Host;
 
-/// Whether things take their course.
+/// Decision of a hook: continue, or answer instead of the inner layers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flow<T> {
-    /// On to the next, and in the end to the agent, model or tool itself.
+    /// Continue with the next layer, and finally with the agent, model or tool.
     Continue,
-    /// This, in the place of all that would have come.
+    /// Use this value instead of calling the inner layers.
     Return(T),
 }
 
-/// What becomes of a model call that failed.
+/// Reaction to a failed model call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// This is the answer.
+    /// Use this response as the answer.
     Answer(Box<ModelResponse>),
-    /// The call is retried, with all hooks around it.
+    /// Make the call again, with all hooks around it.
     Again {
-        /// How long to wait before.
+        /// Time to wait before the call.
         after: Duration,
     },
 }
@@ -105,11 +109,12 @@ impl From<ModelResponse> for Recovery {
     }
 }
 
-/// Hooks around runs, agents, model calls and tools; each does nothing unless it is written.
+/// Hooks around runs, agents, model calls and tool calls. The default implementation of each hook
+/// does nothing.
 ///
-/// An error of a hook ends the run with it. From the hooks of a model call, [`Error::Model`] counts as a failed call:
-/// the layers outside of the hook see it in [`on_model_error`](Self::on_model_error). A hook is dropped at its next
-/// await when the run is cancelled.
+/// An error of a hook ends the run. From a hook of a model call, [`Error::Model`] counts as a
+/// failed call: outer layers receive it in [`on_model_error`](Self::on_model_error). If the run is
+/// cancelled, a hook is dropped at its next await.
 ///
 /// ```
 /// use agentflow::middleware::{Flow, Middleware, ModelStep};
@@ -118,7 +123,7 @@ impl From<ModelResponse> for Recovery {
 /// use agentflow::prelude::*;
 /// use agentflow_testing::ScriptedModel;
 ///
-/// /// Answers without a model when the office is closed.
+/// Answers without a model while the office is closed.
 /// struct Closed;
 ///
 /// #[async_trait]
@@ -144,103 +149,114 @@ impl From<ModelResponse> for Recovery {
 #[doc(alias = "MiddlewarePlugin")]
 #[doc(alias = "AgentHooks")]
 pub trait Middleware: Send + Sync {
-    /// The name in events and errors.
+    /// Name of the middleware in events and errors.
     fn name(&self) -> &str;
 
-    /// A run begins here, or is resumed here. Only a runtime's middleware is asked.
+    /// Called when a run is started or resumed in this process. Only for middleware of a runtime.
     async fn before_run(&self, run: &RunInfo) -> Result<()> {
         Ok(())
     }
 
-    /// A run has ended here; its end is recorded. Not called for a run whose future was dropped.
+    /// Called when a run has ended in this process and the end is recorded. Not called for a run
+    /// whose future was dropped.
     async fn after_run(&self, run: &RunInfo, ended: Result<(), &Error>) {}
 
-    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives its
-    /// answer. An agent that is begun here with the step's context is a step of the same run, but before the agent of a
-    /// run of its own, whose first event comes after this, it is another run.
+    /// Called before an agent starts, as a run or as a step of a run. The hook may change the
+    /// conversation. [`Flow::Return`] answers instead of the agent.
+    ///
+    /// An agent that the hook starts with the step's context is part of the same run. Exception:
+    /// before an agent that is itself a run, the hook is called before the run's first event, and
+    /// an agent that it starts is a separate run.
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         Ok(Flow::Continue)
     }
 
-    /// An agent has its answer, which may be changed.
+    /// Called when an agent has answered. The hook may change the answer.
     async fn after_agent(&self, step: &AgentStep, completed: &mut AgentCompleted) -> Result<()> {
         Ok(())
     }
 
-    /// An agent ends without an answer: a model call failed for good, a limit was reached, another hook failed.
-    /// [`Flow::Return`] gives a fallback answer, with which the agent completes as if it were its own, and nothing is
-    /// compensated. The hooks of inner layers are asked first; the layers outside of the answering hook see its
-    /// answer in [`after_agent`](Self::after_agent). A typed agent needs an answer of its form.
+    /// Called when an agent ends without an answer: a model call failed permanently, a limit was
+    /// reached, or another hook failed.
     ///
-    /// Not called for a cancelled run, for a failure of the store, and of an agent whose run was stopped by a drain.
+    /// [`Flow::Return`] is a fallback answer. The agent completes with it as if it were its own,
+    /// and no step is compensated. Inner layers are called first; layers outside of the answering
+    /// hook receive its answer in [`after_agent`](Self::after_agent). A typed agent needs an answer
+    /// of its output type.
+    ///
+    /// Not called for a cancelled run, for a failure of the store, and for an agent whose run was
+    /// stopped by draining.
     async fn on_agent_error(&self, step: &AgentStep, error: &Error) -> Result<Flow<Message>> {
         Ok(Flow::Continue)
     }
 
-    /// A model is about to be called: request and model may be changed.
+    /// Called before a model call. The hook may change the request and the model.
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         Ok(Flow::Continue)
     }
 
-    /// A model has answered; the answer may be changed.
+    /// Called when a model has answered. The hook may change the response.
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         Ok(())
     }
 
-    /// A model call has failed.
+    /// Called when a model call has failed.
     async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
         Ok(Flow::Continue)
     }
 
-    /// A tool is about to be called: the arguments may be changed. The journal has what the caller gave and what the
-    /// tool was called with.
+    /// Called before a tool call. The hook may change the arguments. The journal records the
+    /// arguments of the caller and those that the tool received.
     ///
-    /// The hooks around tools of a runtime's middleware are called whoever calls: an agent, a step of a workflow, a node
-    /// that is the call of a tool, [`Registry::invoke`](crate::Registry::invoke). No hook sees a call that must not be
-    /// made, since a scope or a person's consent is missing; so a person is asked about what the caller gave. The
-    /// retries of a call in a step are inside of its hooks, and what is recorded of the call is used without them when
-    /// its step runs again. A tool's call of another tool is seen in a step, and not in a tool that an agent has called:
-    /// there it is a plain call.
+    /// The tool hooks of a runtime's middleware are called for every caller: an agent, a step of a
+    /// workflow, a node that is a tool call, [`Registry::invoke`](crate::Registry::invoke). They
+    /// are not called if the call is not allowed because a scope or an approval is missing; a
+    /// person who approves a call therefore sees the arguments of the caller. The retries of a call
+    /// in a step happen inside of its hooks, and a recorded outcome of a call is reused without
+    /// hooks when its step runs again. The call of a tool by another tool has hooks in a step of a
+    /// workflow. In a tool that an agent has called, it is a plain function call without hooks.
     ///
-    /// A call in a step has typed arguments and a typed result. Hooks see them as JSON, and what they give in their
-    /// place is read as those types. A hook ends the step when what it gives cannot be read, or is a failure. The hooks
-    /// of a tool that is not `async` must not wait there.
+    /// A call in a step has typed arguments and a typed result. Hooks receive them as JSON, and
+    /// their replacements are decoded as these types. If a replacement cannot be decoded or is a
+    /// failure, the step ends. The hooks of a tool that is not `async` must not wait there.
     async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
     }
 
-    /// A tool has answered; what the model sees may be changed.
+    /// Called when a tool has answered. The hook may change the result that the model receives.
     async fn after_tool(&self, step: &ToolStep, result: &mut ToolResult) -> Result<()> {
         Ok(())
     }
 
-    /// A tool call ended without the tool's answer; a result may take its place.
+    /// Called when a tool call ended without a successful result. The hook may return a
+    /// replacement.
     async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
     }
 
-    /// Whether this has hooks around tools. Default: yes. Where no middleware has, a call of a tool in a step of a
-    /// workflow need not be encoded for them.
+    /// Returns `true` if this middleware has tool hooks. Default: `true`. If no middleware has
+    /// them, the tool calls in a workflow step need not be encoded as JSON.
     fn sees_tools(&self) -> bool {
         true
     }
 
-    /// Whether this decides by itself how often a failed model call is retried. Default: no. Where one does, a durable
-    /// run makes no retries of its own; see [`Retry`].
+    /// Returns `true` if this middleware decides how often a failed model call is retried. Default:
+    /// `false`. If one does, a durable run makes no retries; see [`Retry`].
     fn retries_model_calls(&self) -> bool {
         false
     }
 
-    /// What this takes out of events and logs, if anything. Only a runtime's middleware can.
+    /// Returns the rules for removing secrets from events and logs, if any. Only for middleware of
+    /// a runtime.
     fn redactor(&self) -> Option<Redactor> {
         None
     }
 }
 
-/// The middleware of a runtime, the outermost first.
+/// The middleware of a runtime, outermost first.
 pub(crate) struct OfRuntime {
     all: Arc<[Arc<dyn Middleware>]>,
-    /// Those among them that stand around tool calls.
+    /// The middleware with tool hooks.
     around_tools: Option<ToolHooks>,
 }
 
@@ -250,7 +266,7 @@ impl OfRuntime {
     }
 }
 
-/// What stands around all agents of a host, the outermost first.
+/// Returns the middleware of a host's runtime, outermost first.
 pub(crate) fn of_host(host: &Host) -> Arc<[Arc<dyn Middleware>]> {
     host.part::<OfRuntime>().map(|of| Arc::clone(&of.all)).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `rate_limit`: keeps the requests and tokens of a model, or the calls of a tool, below the limits of its service. It waits
-//! and never fails.
+//! [`rate_limit`]: keeps the requests and tokens of a model, or the calls of a tool, below the
+//! limits of its service. Calls wait and do not fail.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::message::ToolResult;
 use crate::model::{ModelInfo, ModelResponse};
 
-/// Lets each model have at most so many requests in any stretch of time; see [`RateLimit`].
+/// Creates a limit of `requests` requests per model in any period of `interval`; see [`RateLimit`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,10 +29,11 @@ pub fn rate_limit(requests: u32, interval: Duration) -> RateLimit {
     RateLimit { requests: requests.max(1), tokens: None, interval, of: Limited::Models, windows: Mutex::default() }
 }
 
-/// Waits before a model call until the model may have it, or before the calls of tools; made by [`rate_limit`].
+/// Delays model calls, or tool calls, to respect a limit; created by [`rate_limit`].
 ///
-/// All runs that share it share the limit, each model and each tool has its own. Cancelling a run ends its wait. Tokens are
-/// known when an answer is there, so those of calls in progress do not count yet.
+/// Each model and each tool has a separate limit, which all runs that share this middleware share.
+/// Cancelling a run ends its wait. The tokens of a call are only known when the model has answered,
+/// so running calls do not count yet.
 #[derive(Debug)]
 pub struct RateLimit {
     requests: u32,
@@ -42,11 +43,11 @@ pub struct RateLimit {
     windows: Mutex<HashMap<(String, String), Window>>,
 }
 
-/// The calls that a limit is for.
+/// The calls that a limit applies to.
 #[derive(Debug)]
 pub(super) enum Limited {
     Models,
-    /// Tools by their names, as a program or a model has them.
+    /// Tools by the name that the program or the model uses.
     Tools(BTreeSet<String>),
 }
 
@@ -59,7 +60,7 @@ impl Limited {
         matches!(self, Self::Tools(_))
     }
 
-    /// The key of the tool of a call, if the limit is for it.
+    /// Returns the key of the called tool, if the limit applies to it.
     pub(super) fn key_of(&self, step: &ToolStep) -> Option<(String, String)> {
         let Self::Tools(names) = self else { return None };
         let name = step.definition().map_or(&*step.call().name, |definition| definition.catalogue_name());
@@ -70,22 +71,22 @@ impl Limited {
 
 #[derive(Debug, Default)]
 struct Window {
-    /// When each request of the last interval was made.
+    /// Start times of the requests of the last interval.
     requests: VecDeque<Instant>,
-    /// When how many tokens were read and written.
+    /// Times of the responses of the last interval, with their tokens.
     tokens: VecDeque<(Instant, u64)>,
 }
 
 impl RateLimit {
-    /// Sets the most tokens, read and written, in the same stretch of time. Default: no limit.
+    /// Sets the maximum number of input and output tokens in the same period. Default: no limit.
     #[must_use]
     pub fn tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens.max(1));
         self
     }
 
-    /// Limits the calls of these tools, each by itself, in place of model calls. A tool that is not `async` cannot wait in a
-    /// step of a workflow: such a call fails. Tokens do not count.
+    /// Limits the calls of these tools, each tool separately, instead of model calls. A tool that
+    /// is not `async` cannot wait in a workflow step: such a call fails. Tokens do not count.
     ///
     /// ```
     /// use std::time::Duration;
@@ -107,7 +108,7 @@ impl RateLimit {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place, or says when to ask again.
+    /// Counts this call if the limit allows it. Otherwise returns the time of the next attempt.
     fn take(&self, key: (String, String)) -> Option<Instant> {
         let now = Instant::now();
         let mut windows = self.windows();
@@ -119,6 +120,8 @@ impl RateLimit {
         while window.tokens.front().is_some_and(|(at, _)| over(*at)) {
             window.tokens.pop_front();
         }
+        // The tokens of running calls are unknown, so calls are allowed until the finished calls
+        // have reached the limit.
         let used = window.tokens.iter().fold(0_u64, |used, (_, tokens)| used.saturating_add(*tokens));
         if self.tokens.is_some_and(|most| used >= most) {
             return window.tokens.front().map(|(at, _)| *at + self.interval);
@@ -147,6 +150,7 @@ impl Middleware for RateLimit {
 
     async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
         let Some(key) = self.of.key_of(step) else { return Ok(Flow::Continue) };
+        // Another call may have been counted during the wait, so the limit is checked again.
         while let Some(until) = self.take(key.clone()) {
             tokio::time::sleep_until(until).await;
         }

@@ -1,10 +1,11 @@
-//! `redact`: the middleware that takes secrets and personal data out of events. The rules for finding and masking them
-//! are in `run/redaction.rs`.
+//! [`redact`]: removes secrets and personal data from events. `run/redaction.rs` contains the rules
+//! for finding and masking them.
 
 use super::Middleware;
 pub use crate::run::{Redact, Redactor};
 
-/// Takes secrets and personal data out of events and logs; see [`Redact`].
+/// Creates a middleware that removes secrets and personal data from events and logs; see
+/// [`Redact`].
 ///
 /// ```
 /// use agentflow::middleware::redact;
@@ -16,7 +17,7 @@ pub use crate::run::{Redact, Redactor};
 /// let runtime = Runtime::builder().with(redact().secret("swordfish").emails()).build();
 /// let model = ScriptedModel::new([Turn::text("Written to ada@example.org.")]);
 /// let result = Agent::new(model).runtime(&runtime).run("The password is swordfish.").await?;
-/// // The caller and the model see everything, events do not.
+/// The caller and the model receive the original texts, the events do not contain them.
 /// assert_eq!(result.output(), "Written to ada@example.org.");
 /// let events = agentflow::serde_json::to_string(&result.events()).unwrap();
 /// assert!(!events.contains("swordfish") && !events.contains("ada@"));

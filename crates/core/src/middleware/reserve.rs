@@ -1,6 +1,7 @@
-//! Reservations of running calls in a budget, so that calls which begin at the same time see each other's cost.
+//! Reservations of running calls in a budget, so that concurrent calls take each other's cost into
+//! account.
 //!
-//! Reservations end with the process. Spending is read from the journal.
+//! Reservations end with the process. The spent amounts are read from the journal.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,14 +14,14 @@ use super::ModelStep;
 use crate::event::{RunId, Spending};
 use crate::path::StepPath;
 
-/// The running calls that a budget has let through, by run.
+/// The running calls that a budget has admitted, by run.
 #[derive(Default)]
 pub(super) struct Reservations(Mutex<HashMap<RunId, Run>>);
 
 #[derive(Default)]
 struct Run {
     calls: Vec<Call>,
-    /// Whoever waits for a place is woken when one is given back.
+    /// Notifies waiting calls when a reservation ends.
     freed: Arc<Notify>,
 }
 
@@ -29,16 +30,17 @@ struct Call {
     estimate: Spending,
 }
 
-/// What a budget says to a call.
+/// Decision of a budget about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Go,
-    /// It fits by what was spent, but not if the running calls cost what they are expected to.
+    /// The call fits the spent amount, but not the expected cost of the running calls.
     Wait,
     Refuse,
 }
 
-/// A place in a budget. Dropped, it is given back: once the call's end is recorded, or when the call is.
+/// A reservation in a budget. Dropping it returns it: after the end of the call is recorded, or
+/// when the call is dropped.
 pub(crate) struct Place {
     reservations: Arc<Reservations>,
     run: RunId,
@@ -50,8 +52,9 @@ impl Reservations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the budget, with what the other running calls and this one are expected to cost, and again whenever a call
-    /// has ended, until it no longer says to wait. Returns whether the call is let through; then it has a place.
+    /// Checks a call against the budget until the verdict is not `Wait`, and again each time
+    /// another call has ended. Passes the expected cost of the other running calls and of this call
+    /// to `ask`. Returns `true` if the call is admitted; the reservation is then stored in `step`.
     pub(super) async fn admit(
         self: &Arc<Self>,
         step: &mut ModelStep,
@@ -59,6 +62,8 @@ impl Reservations {
     ) -> bool {
         let (run, path, estimate) = (step.context().run_id().clone(), step.context().path().clone(), step.estimate());
         loop {
+            // The waiter is registered before the check, so that a reservation that ends in between
+            // is not missed.
             let freed = Arc::clone(&self.runs().entry(run.clone()).or_default().freed);
             let mut freed = pin!(freed.notified());
             freed.as_mut().enable();
@@ -67,8 +72,8 @@ impl Reservations {
                 let calls = &mut runs.entry(run.clone()).or_default().calls;
                 let others = calls.iter().filter(|call| !path.is_within(&call.path));
                 let others: Vec<Spending> = others.map(|call| call.estimate.clone()).collect();
-                // A call that another one waits for, such as that of an agent in a hook, cannot wait for others: they
-                // may wait for it.
+                // A call inside another call, such as the call of an agent in a hook, must not wait
+                // for other calls, since they may be waiting for the outer call.
                 let nested = others.len() < calls.len();
                 let verdict = match ask(step, &others, &estimate) {
                     Verdict::Wait if nested || others.is_empty() => Verdict::Go,

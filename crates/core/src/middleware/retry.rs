@@ -1,4 +1,4 @@
-//! `retry`: retries failed model calls. It keeps no count of its own: the journal has the attempts.
+//! [`retry`]: retries failed model calls. The attempts are counted from the journal.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::{Flow, Middleware, ModelStep, Recovery};
 use crate::error::Result;
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Retries a failed model call, at most so many times; see [`Retry`].
+/// Creates a middleware that retries a failed model call at most `max_retries` times; see
+/// [`Retry`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,18 +31,21 @@ pub fn retry(max_retries: u32) -> Retry {
     Retry { max_retries, base: Duration::from_millis(500), longest: Duration::from_secs(30), kinds: None }
 }
 
-/// Retries failed model calls; made by [`retry`].
+/// Retries failed model calls; created by [`retry`].
 ///
-/// A wait is that of the provider when it says one, else `base`, twice that, and so on to `longest`, less up to a
-/// quarter by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model
-/// has its own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before
-/// this sees an error; [`HttpSettings`](crate::model::HttpSettings) says how many.
+/// The wait before a retry is the time that the provider requests. Otherwise it is `base` and
+/// doubles with each retry up to `longest`, minus a random part of up to a quarter. Each attempt is
+/// recorded, counts as a model call, and passes the inner middleware again. Attempts are counted
+/// per model, so a fallback model has its full number. The HTTP adapters make two retries before
+/// this middleware sees an error; [`HttpSettings`](crate::model::HttpSettings) configures their
+/// number.
 ///
-/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store retries a
-/// model call up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter
-/// by chance, or when the provider says, if that is within two minutes. Each retry is a `model.retrying` event and
-/// counts as a model call; cancelling the run ends the wait. The retries of a call are counted from the journal, so a
-/// crash adds none, and they take the place of the HTTP adapter's own. `retry(0)` switches this off.
+/// **Durable runs retry by default.** If no middleware of an agent retries, a run with a store
+/// retries a model call up to five times after a temporary error: after 1, 2, 4, 8 and 16 seconds,
+/// each minus a random part of up to a quarter, or after the time that the provider requests, if
+/// that is at most two minutes. Each retry is a `model.retrying` event and counts as a model call;
+/// cancelling the run ends the wait. The retries of a call are counted from the journal, so a crash
+/// does not add any. They replace the retries of the HTTP adapter. `retry(0)` disables them.
 #[derive(Clone, Debug)]
 pub struct Retry {
     max_retries: u32,
@@ -51,21 +55,22 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Sets the first wait. Default half a second.
+    /// Sets the first wait. Default: half a second.
     #[must_use]
     pub fn base(mut self, base: Duration) -> Self {
         self.base = base;
         self
     }
 
-    /// Sets the longest wait; a provider that asks for a longer one is not asked again. Default 30 seconds.
+    /// Sets the longest wait. If a provider requests a longer wait, the call is not retried.
+    /// Default: 30 seconds.
     #[must_use]
     pub fn longest(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// Sets the classes of errors after which a call is retried. Default: all that may pass, see
+    /// Sets the kinds of errors after which a call is retried. Default: all temporary errors, see
     /// [`ModelError::is_retryable`].
     #[must_use]
     pub fn on(mut self, kinds: impl IntoIterator<Item = ModelErrorKind>) -> Self {
@@ -93,6 +98,7 @@ impl Middleware for Retry {
             Some(kinds) => kinds.contains(&error.kind()),
             None => error.is_retryable(),
         };
+        // Attempts with other models do not count.
         let made = step.failed().iter().filter(|attempt| attempt.info == *step.info()).count();
         let made = u32::try_from(made).unwrap_or(u32::MAX);
         if !again || made >= self.max_retries {
@@ -103,6 +109,7 @@ impl Middleware for Retry {
             Some(wait) => wait,
             None => {
                 let whole = self.base.saturating_mul(2_u32.saturating_pow(made)).min(self.longest);
+                // The random part spreads the retries of calls that failed at the same time.
                 whole.mul_f64(1.0 - step.context().host().random() / 4.0)
             }
         };

@@ -1,5 +1,5 @@
-//! The arguments of middleware hooks: `AgentStep`, `ModelStep` and `ToolStep` say which step it is and let a hook
-//! change it.
+//! Arguments of middleware hooks. [`RunInfo`], [`AgentStep`], [`ModelStep`] and [`ToolStep`]
+//! describe the current step, and let a hook change it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::{Model, ModelInfo, ModelRequest, Usage};
 use crate::run::RunShared;
 use crate::tool_definition::ToolDefinition;
 
-/// Which run a hook is about.
+/// The run that a hook is called for.
 #[derive(Clone)]
 pub struct RunInfo {
     name: Arc<str>,
@@ -25,17 +25,18 @@ impl RunInfo {
         Self { name, shared }
     }
 
-    /// The run.
+    /// Id of the run.
     pub fn id(&self) -> &RunId {
         &self.shared.id
     }
 
-    /// The name of its agent or workflow.
+    /// Name of the agent or workflow.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the run has spent on models so far, in all its lives: one row for each agent and model.
+    /// Returns the tokens that the run has spent on models so far, also before a restart: one row
+    /// for each agent and model.
     pub fn spent(&self) -> Vec<Spending> {
         self.shared.log.spent(|ledger| ledger.rows().to_vec())
     }
@@ -47,32 +48,32 @@ impl fmt::Debug for RunInfo {
     }
 }
 
-/// An agent that is about to begin, or has ended.
+/// An agent that is about to start or has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AgentStep {
-    /// What it begins with, instructions included.
+    /// Conversation with which the agent starts, including the instructions.
     pub conversation: Conversation,
     pub(crate) agent: Arc<str>,
     pub(crate) cx: Context,
 }
 
 impl AgentStep {
-    /// The agent's name.
+    /// Name of the agent.
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
-    /// The run, the path in it, the clock, the resources.
+    /// Context of the agent: the run, the path, the clock, the resources.
     pub fn context(&self) -> &Context {
         &self.cx
     }
 }
 
-/// A model call that is about to be made, or was made. Each attempt has one of its own.
+/// A model call that is about to be made or was made. Each attempt has a separate `ModelStep`.
 #[non_exhaustive]
 pub struct ModelStep {
-    /// What is sent.
+    /// The request to the model.
     pub request: ModelRequest,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) agent: Arc<str>,
@@ -80,71 +81,74 @@ pub struct ModelStep {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) typed: bool,
     pub(crate) notes: Vec<(String, String)>,
-    /// What the call holds in budgets.
+    /// Reservations of the call in budgets.
     pub(crate) places: Vec<Place>,
 }
 
-/// An attempt at a model call that failed.
+/// A failed attempt at a model call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// The model that was asked.
+    /// Model that was called.
     pub info: ModelInfo,
-    /// Why it failed.
+    /// Error of the attempt.
     pub error: Arc<Failure>,
 }
 
-/// The bytes that a token stands for, when nothing is known: a little less than of English text, since an estimate that
-/// is too low lets too many calls through.
+/// Bytes per token in an estimate: slightly less than in English text, since a low estimate would
+/// admit too many calls.
 const BYTES_PER_TOKEN: u64 = 3;
-/// The tokens of an image or a file, when nothing is known.
+/// Tokens of an image or a file in an estimate.
 const MEDIA_TOKENS: u64 = 1_500;
-/// The tokens of an answer whose request names no limit, until the run has seen a larger one.
+/// Tokens of a response in an estimate, if the request sets no limit and the run has seen no longer
+/// response.
 const ANSWER_TOKENS: u64 = 4_096;
 
 impl ModelStep {
-    /// The agent's name.
+    /// Name of the agent.
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
-    /// The run, the path in it, the clock, the resources.
+    /// Context of the call: the run, the path, the clock, the resources.
     pub fn context(&self) -> &Context {
         &self.cx
     }
 
-    /// The model that is asked.
+    /// The model that is called.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
     }
 
-    /// Who the model is.
+    /// Provider and name of the model.
     pub fn info(&self) -> &ModelInfo {
         self.model.info()
     }
 
-    /// Has another model asked, in this attempt and those after it.
+    /// Replaces the model, in this attempt and the following ones.
     pub fn set_model(&mut self, model: Arc<dyn Model>) {
         self.model = model;
     }
 
-    /// The attempts at this call that failed before, those of an earlier process included.
+    /// Failed attempts at this call, including attempts in an earlier process.
     pub fn failed(&self) -> &[Attempt] {
         &self.attempts
     }
 
-    /// Whether the answer must have the shape of a type.
+    /// Returns `true` if the answer must match an output type.
     pub fn is_typed(&self) -> bool {
         self.typed
     }
 
-    /// What the run has spent on models so far, in all its lives: one row for each agent and model.
+    /// Returns the tokens that the run has spent on models so far, also before a restart: one row
+    /// for each agent and model.
     pub fn spent(&self) -> Vec<Spending> {
         self.cx.run().log.spent(|ledger| ledger.rows().to_vec())
     }
 
-    /// What the calls in progress in the run, and this one, will cost at least: what each agent's last call read
-    /// and wrote is read again by its next one. One row for each call.
+    /// Returns the minimum cost of the running calls of the run and of this call. The minimum is
+    /// known because an agent's next call contains the input and output of its previous call. One
+    /// row for each call.
     pub fn at_least(&self) -> Vec<Spending> {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
         let ModelInfo { provider, model } = self.info().clone();
@@ -156,8 +160,9 @@ impl ModelStep {
         })
     }
 
-    /// What this call is expected to cost: its conversation and tools by their length, and the longest answer that it
-    /// may get by its settings, else the longest that the run has seen, of at least 4,096 tokens.
+    /// Returns the expected cost of this call. The input is estimated from the length of the
+    /// conversation and the tools. The output is the limit in the settings, otherwise the longest
+    /// response of the run, and at least 4,096 tokens.
     pub(super) fn estimate(&self) -> Spending {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
         let (least, seen) = self.cx.run().log.spent(|ledger| (ledger.least(&base), ledger.longest_answer()));
@@ -166,28 +171,30 @@ impl ModelStep {
             Some(most) => u64::from(most),
             None => seen.max(ANSWER_TOKENS),
         };
+        // The next call contains at least the input and output of the previous call, whose tokens
+        // are known.
         let usage = Usage::new(tokens_of(&self.request).max(least.input_tokens), output);
         Spending { agent: Arc::clone(&self.agent), provider, model, calls: 1, usage }
     }
 
-    /// The tokens that this agent alone has spent, and those that this call will cost it at least.
+    /// Returns the tokens that this agent has spent, and the minimum input tokens of this call.
     pub(super) fn own_tokens(&self) -> (u64, u64) {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
         self.cx.run().log.spent(|ledger| (ledger.tokens_of(&base), ledger.least(&base).input_tokens))
     }
 
-    /// What a hook before this call noted for the hooks after it.
+    /// Returns a note that a hook before this call has set.
     pub fn note(&self, key: &str) -> Option<&str> {
         self.notes.iter().rev().find(|(of, _)| of == key).map(|(_, note)| note.as_str())
     }
 
-    /// Notes something for the hooks after this call. Give the key the name of the middleware.
+    /// Sets a note for the hooks after this call. Use the name of the middleware as the key.
     pub fn set_note(&mut self, key: impl Into<String>, note: impl Into<String>) {
         self.notes.push((key.into(), note.into()));
     }
 }
 
-/// About how many tokens a model reads of a request.
+/// Estimates the input tokens of a request.
 fn tokens_of(request: &ModelRequest) -> u64 {
     let parts = request.messages.messages().iter().flat_map(|message| message.parts());
     let of_part = |part: &Part| match part {
@@ -216,11 +223,11 @@ impl fmt::Debug for ModelStep {
     }
 }
 
-/// A tool call that is about to be made, or was made.
+/// A tool call that is about to be made or was made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolStep {
-    /// What the tool is called with. Id and name stay those of the tool call.
+    /// Arguments that the tool receives. The id and the name of the call cannot be changed.
     pub arguments: String,
     pub(crate) call: Arc<ToolCall>,
     pub(crate) definition: Option<Arc<ToolDefinition>>,
@@ -238,27 +245,28 @@ impl ToolStep {
         Self { arguments: call.arguments.clone(), call, definition, agent, cx }
     }
 
-    /// The name of the agent that calls; `None` when a workflow's step or the program itself does.
+    /// Name of the calling agent; `None` for a call by a workflow step or by the program.
     pub fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }
 
-    /// The run, the path in it, the clock, the resources.
+    /// Context of the call: the run, the path, the clock, the resources.
     pub fn context(&self) -> &Context {
         &self.cx
     }
 
-    /// The tool call.
+    /// The tool call, with the arguments of the caller.
     pub fn call(&self) -> &ToolCall {
         &self.call
     }
 
-    /// The tool; `None` when no tool has the name, such as one that a model was not offered.
+    /// Definition of the tool; `None` if no tool has this name.
     pub fn definition(&self) -> Option<&ToolDefinition> {
         self.definition.as_deref()
     }
 
-    /// A result of this call: JSON text on success, otherwise a sentence that says what failed.
+    /// Creates a result of this call. `output` is JSON text on success, otherwise a description of
+    /// the failure.
     pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
         ToolResult::new(&self.call, status, output)
     }

@@ -1,7 +1,7 @@
-//! `ToolHooks`: calls the hooks of middleware around one tool call. Every caller of tools goes through it: an agent, a
-//! step of a workflow, a [`Registry`](crate::Registry).
+//! [`ToolHooks`]: calls the hooks of middleware before and after a tool call. Every caller of tools
+//! uses it: an agent, a step of a workflow, a [`Registry`](crate::Registry).
 //!
-//! It calls no tool and records nothing.
+//! The module neither calls the tool nor records events.
 
 use std::sync::Arc;
 
@@ -10,51 +10,51 @@ use crate::error::Result;
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 
-/// The middleware that stands around tool calls, the outermost first; never empty.
+/// The middleware with tool hooks, outermost first; never empty.
 #[derive(Clone)]
 pub(crate) struct ToolHooks(Arc<[Arc<dyn Middleware>]>);
 
-/// A call that the hooks before it have seen.
+/// A tool call after the hooks before it.
 pub(crate) struct HookedCall {
-    /// What the tool is called with, and what hooks see of the call.
+    /// The call as hooks see it, with the arguments for the tool.
     pub(crate) step: ToolStep,
-    /// The result, when a hook gave it.
+    /// The result, if a hook answered.
     pub(crate) answer: Option<HookedAnswer>,
     hooks: ToolHooks,
-    /// How many layers see the outcome on its way out.
+    /// Number of layers, from the outside, whose hooks are called after the call.
     depth: usize,
 }
 
-/// The result of a call on its way out.
+/// The result of a call, which is passed to the hooks after it.
 pub(crate) struct HookedAnswer {
     pub(crate) result: Arc<ToolResult>,
-    /// The middleware that gave the result in the tool's place.
+    /// Name of the middleware that gave the result instead of the tool.
     pub(crate) answered_by: Option<Arc<str>>,
 }
 
 impl ToolHooks {
-    /// Those among all middleware that stand around tool calls; `None` when there are none.
+    /// Selects the middleware with tool hooks. Returns `None` if no middleware has them.
     pub(crate) fn among(all: &[Arc<dyn Middleware>]) -> Option<Self> {
-        // Most runs have none, so nothing is collected for them.
+        // Most runs have none, so the list is not collected for them.
         let mut hooks = all.iter().filter(|hook| hook.sees_tools()).peekable();
         hooks.peek()?;
         Some(Self(hooks.cloned().collect()))
     }
 
-    /// Those of a host; `None` when it has none, which costs a look.
+    /// Returns the tool hooks of a host. Returns `None` if it has none, which is a cheap check.
     pub(crate) fn of_host(host: &Host) -> Option<Self> {
         host.part::<OfRuntime>()?.around_tools.clone()
     }
 
-    /// Whether a host has some.
+    /// Returns `true` if the host has tool hooks.
     pub(crate) fn are_around(host: &Host) -> bool {
         host.part::<OfRuntime>().is_some_and(|of| of.around_tools.is_some())
     }
 
-    /// The hooks on the way in, up to the first that has a result.
+    /// Calls the hooks before the tool call, up to the first hook that returns a result.
     ///
     /// # Errors
-    /// That of a hook.
+    /// The error of a hook.
     pub(crate) async fn before(self, mut step: ToolStep) -> Result<HookedCall> {
         for (depth, hook) in self.0.iter().enumerate() {
             if let Flow::Return(result) = hook.before_tool(&mut step).await? {
@@ -69,14 +69,14 @@ impl ToolHooks {
 }
 
 impl HookedAnswer {
-    /// What the tool itself has answered.
+    /// Creates the answer of the tool itself.
     pub(crate) fn of_tool(result: ToolResult) -> Self {
         Self { result: Arc::new(result), answered_by: None }
     }
 }
 
 impl HookedCall {
-    /// The call with the arguments that hooks have given it.
+    /// Returns the call with the arguments after the hooks.
     pub(crate) fn call(&self) -> Arc<ToolCall> {
         match self.is_changed() {
             true => Arc::new(ToolCall { arguments: self.step.arguments.clone(), ..ToolCall::clone(&self.step.call) }),
@@ -84,26 +84,28 @@ impl HookedCall {
         }
     }
 
-    /// Whether a hook has changed the arguments.
+    /// Returns `true` if a hook has changed the arguments.
     pub(crate) fn is_changed(&self) -> bool {
         self.step.arguments != self.step.call.arguments
     }
 
-    /// The arguments that the caller gave, when hooks have changed them.
+    /// Returns the arguments of the caller, if hooks have changed them.
     pub(crate) fn given(&self) -> Option<Arc<str>> {
         self.is_changed().then(|| self.step.call.arguments.as_str().into())
     }
 
-    /// The hooks on the way out.
+    /// Calls the hooks after the tool call.
     ///
     /// # Errors
-    /// That of a hook, which is named in the answer.
+    /// The error of a hook. Its name is set in the answer.
     pub(crate) async fn after(&self, answer: &mut HookedAnswer) -> Result<()> {
         let Self { step, hooks, depth, .. } = self;
+        // Layers inside of a hook that answered have not seen the call.
         for hook in hooks.0[..*depth].iter().rev() {
             if answer.result.status.is_success() {
                 let result = Arc::make_mut(&mut answer.result);
                 let seen = hook.after_tool(step, result).await;
+                // A hook cannot change to which call the result belongs.
                 (result.call_id, result.name) = (step.call.id.clone(), step.call.name.clone());
                 if seen.is_err() || !result.status.is_success() {
                     answer.answered_by = Some(hook.name().into());
@@ -125,7 +127,7 @@ impl HookedCall {
     }
 }
 
-/// A result always answers the call that it is of.
+/// Sets the id and the name of the call in a result that a hook returned.
 fn of_call(result: ToolResult, call: &ToolCall) -> ToolResult {
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result }
 }

@@ -1,4 +1,4 @@
-//! Time-outs, retries and limits of an adapter's HTTP calls, and the wait before a retry. It sends nothing.
+//! Time-outs, retries and limits of an adapter's HTTP calls, and the wait before a retry.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::{ModelError, ModelErrorKind, TimeoutKind};
 
 /// Default number of retries.
 const MAX_RETRIES: u32 = 2;
-/// Default number of retries while the server is unavailable: with the default waits about a minute, in which most servers
-/// restart.
+/// Default number of retries while the server is unavailable. With the default waits, the retries
+/// take about a minute, in which most servers restart.
 const MAX_RETRIES_AWAY: u32 = 11;
 
 /// Time-outs, retries and limits of an adapter's HTTP calls.
@@ -33,79 +33,86 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
-    /// Sets the longest time for opening a connection. Default 10 s.
+    /// Sets the time limit for opening a connection. Default: 10 s.
     #[must_use]
     pub fn connect_timeout(mut self, longest: Duration) -> Self {
         self.connect_timeout = longest;
         self
     }
 
-    /// Sets the longest time from sending a request to the first byte of its answer's body, thinking included. Default
-    /// 10 min, as in OpenAI's own client.
+    /// Sets the time limit from sending a request to the first byte of the response body, including
+    /// the model's thinking time. Default: 10 min, as in OpenAI's own client.
     #[must_use]
     pub fn first_byte_timeout(mut self, longest: Duration) -> Self {
         self.first_byte_timeout = longest;
         self
     }
 
-    /// Sets the longest time between two pieces of an answer's body. A keep-alive of the server is such a piece: it
-    /// shows that the connection lives. Default 5 min: OpenAI's own client waits 10 min because it has one figure for
-    /// this and the first byte, and a model may think between two pieces that it shows.
+    /// Sets the time limit between two pieces of a response body. A keep-alive message of the
+    /// server counts as a piece, since it shows that the connection is alive. Default: 5 min.
+    /// OpenAI's own client waits 10 min, because it has one limit for this and for the first byte,
+    /// and a model may think between two visible pieces.
     #[must_use]
     pub fn idle_timeout(mut self, longest: Duration) -> Self {
         self.idle_timeout = longest;
         self
     }
 
-    /// Sets the longest time for a call as a whole, retries and waits included. Default 1 h.
+    /// Sets the time limit for a whole call, including retries and waits. Default: 1 h.
     #[must_use]
     pub fn total_timeout(mut self, longest: Duration) -> Self {
         self.total_timeout = longest;
         self
     }
 
-    /// Sets how often a call is retried. Default 2, and 11 while the server cannot be reached or is overloaded (a refused
-    /// connection, the statuses 503 and 529): with the default waits that is about a minute.
+    /// Sets the maximum number of retries of a call. Default: 2, or 11 while the server cannot be
+    /// reached or is overloaded (a refused connection, the statuses 503 and 529). With the default
+    /// waits, 11 retries take about a minute.
     ///
-    /// A call is retried only when the server refused it or sent no byte of an answer, and only when that can help:
-    /// never after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
+    /// A call is only retried if the server refused it or sent no byte of a response, and never
+    /// after the statuses 400, 401, 403, 404 and 422. A response that breaks off is an error
+    /// without a retry.
     ///
-    /// A durable run retries failed calls by itself, with events; the adapter then does not retry. See
-    /// [`retry`](crate::middleware::retry).
+    /// A durable run retries failed calls and records the retries as events; the adapter then does
+    /// not retry. See [`retry`](crate::middleware::retry).
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = Some(retries);
         self
     }
 
-    /// Sets the wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
-    /// Default 0.5 s. A provider's own `Retry-After` takes its place.
+    /// Sets the wait before the first retry. It doubles with each further retry and is shortened by
+    /// a random part of up to a quarter. Default: 0.5 s. A `Retry-After` header of the provider
+    /// replaces it.
     #[must_use]
     pub fn retry_base(mut self, wait: Duration) -> Self {
         self.retry_base = wait;
         self
     }
 
-    /// Sets the longest such wait. Default 8 s.
+    /// Sets the maximum wait before a retry, without a `Retry-After` header. Default: 8 s.
     #[must_use]
     pub fn retry_cap(mut self, longest: Duration) -> Self {
         self.retry_cap = longest;
         self
     }
 
-    /// Sets the longest `Retry-After` that is waited for; a longer one ends the call with an error that carries it.
-    /// Default 2 min.
+    /// Sets the longest accepted `Retry-After`. A longer one ends the call with an error that
+    /// contains it. Default: 2 min.
     #[must_use]
     pub fn retry_after_cap(mut self, longest: Duration) -> Self {
         self.retry_after_cap = longest;
         self
     }
 
-    /// Sets the most bytes of one answer's body as it arrives over the wire, streamed or not. Default 64 MiB: more than
-    /// the longest answers take, whose every token is an event of some 300 bytes. A longer one ends with
-    /// [`ModelErrorKind::AnswerTooLarge`](crate::model::ModelErrorKind), and what arrived of it is dropped.
+    /// Sets the maximum size of a response body on the wire in bytes, streamed or not. Default: 64
+    /// MiB, which exceeds the longest responses, in which each token is an event of about 300
+    /// bytes. A larger response fails with
+    /// [`ModelErrorKind::AnswerTooLarge`](crate::model::ModelErrorKind), and the received part is
+    /// dropped.
     ///
-    /// Two limits are fixed: one event of a stream has at most 16 MiB, an answer at most 4,096 parts.
+    /// Two limits are fixed: an event of a stream has at most 16 MiB, and a response has at most
+    /// 4,096 parts.
     #[must_use]
     pub fn max_answer_bytes(mut self, bytes: u64) -> Self {
         self.max_answer_bytes = bytes;
@@ -137,12 +144,14 @@ impl HttpSettings {
         self.max_answer_bytes
     }
 
-    /// Returns how long to wait before the next attempt; `None` when the call is not retried. `made` is the number of retries
-    /// so far; `unconnected` is `true` if no connection to the server was made.
+    /// Returns the wait before the next attempt, or `None` if the call is not retried. `made` is
+    /// the number of retries so far; `unconnected` is `true` if no connection to the server was
+    /// made.
     pub fn wait_before_retry(&self, made: u32, error: &ModelError, unconnected: bool) -> Option<Duration> {
         let default = if is_away(error, unconnected) { MAX_RETRIES_AWAY } else { MAX_RETRIES };
         if made >= self.max_retries.unwrap_or(default)
             || !error.is_retryable()
+            // The total limit includes retries, so no time is left for one.
             || error.kind() == ModelErrorKind::Timeout(TimeoutKind::Total)
         {
             return None;
@@ -153,7 +162,8 @@ impl HttpSettings {
         }
     }
 
-    /// Doubles from the base up to the cap; `chance` in 0..1 takes off up to a quarter, so that clients do not keep step.
+    /// Doubles the wait from the base up to the cap. `chance` in 0..1 removes up to a quarter, so
+    /// that clients do not retry in lockstep.
     fn backoff(&self, made: u32, chance: f64) -> Duration {
         let doubled = self.retry_base.saturating_mul(2_u32.saturating_pow(made));
         doubled.min(self.retry_cap).mul_f64(1.0 - 0.25 * chance)

@@ -1,5 +1,6 @@
-//! The adapters that are linked into the program, and the models, the providers and the messages that follow from them. It
-//! does not depend on wire formats: a crate with adapters submits each, as `agentflow-models` does.
+//! The adapters that are linked into the program, and the models, providers and messages that
+//! follow from them. The module does not depend on wire formats: a crate with adapters submits each
+//! adapter to the linker, as `agentflow-models` does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub type OpenedModel = Result<Arc<dyn Model>, ModelError>;
 pub struct LinkedAdapter {
     /// The name of the wire format, as in [`Provider::format`].
     pub format: &'static str,
-    /// Opens a model by its name at a server. Sends nothing.
+    /// Opens a model of a server by name. Sends no request.
     pub open: fn(Arc<str>, ServerSettings) -> OpenedModel,
     /// Checks the settings of a server. Returns its address without the parts that may be keys.
     pub check: fn(ServerSettings) -> Result<String, ModelError>,
@@ -28,18 +29,19 @@ pub struct LinkedAdapter {
 
 inventory::collect!(LinkedAdapter);
 
-/// A server as the host describes it. It shows no key.
+/// Settings of a server. `Debug` does not show the key.
 #[doc(hidden)]
 pub struct ServerSettings {
-    /// The provider whose format the server has.
+    /// Provider whose wire format the server uses.
     pub provider: &'static Provider,
-    /// Default: the provider's environment variable for it, else the provider's own server.
+    /// Base URL. Default: the value of the provider's environment variable, otherwise the
+    /// provider's own server.
     pub base_url: Option<String>,
-    /// Default: asked for by name before each call.
+    /// API key. Default: looked up by name before each call.
     pub key: Option<Secret>,
     /// The only name under which the key is looked up. Default: the provider's names.
     pub key_name: Option<String>,
-    /// The source of the key. Default: the environment.
+    /// Source of the key. Default: the environment.
     pub secrets: Arc<dyn SecretProvider>,
     /// Headers of each call.
     pub headers: Vec<(String, String)>,
@@ -48,7 +50,7 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
-    /// Describes the default server of a provider.
+    /// Creates the settings of a provider's default server.
     pub fn new(provider: &'static Provider) -> Self {
         Self {
             provider,
@@ -72,11 +74,12 @@ impl fmt::Debug for ServerSettings {
 }
 
 /// Returns the adapter for the wire format of a provider, if the program has it.
-pub(crate) fn adapter_of(provider: &Provider) -> Option<&'static LinkedAdapter> {
+pub fn adapter_of(provider: &Provider) -> Option<&'static LinkedAdapter> {
     inventory::iter::<LinkedAdapter>.into_iter().find(|adapter| adapter.format == provider.format)
 }
 
-/// The model of a provider that agentflow knows, at its default server. `others` are the providers that the host knows.
+/// Opens a model of a built-in provider at its default server. `others` are the names of the
+/// providers that the host registered, for the error message.
 pub(crate) fn built_in<'a>(
     model: &ModelRef,
     secrets: &Arc<dyn SecretProvider>,
@@ -93,7 +96,8 @@ pub(super) fn not_in_build(Provider { name, format, .. }: &Provider) -> String {
     format!("the adapter of `{name}` is not in this build; switch on the cargo feature `{format}`")
 }
 
-/// Returns an error message if a provider is neither in this build nor among `others`, the providers of the host.
+/// Returns an error message if a provider is neither in this build nor among `others`, the host's
+/// providers.
 pub(crate) fn problem_of_provider<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
     let others: Vec<&str> = others.collect();
     if others.contains(&provider) || in_build().any(|known| known.name == provider) {
@@ -125,12 +129,12 @@ pub(super) fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>)
     )
 }
 
-/// The providers whose adapters are in this build, by name.
+/// The providers whose adapters are in this build, sorted by name.
 fn in_build() -> impl Iterator<Item = &'static Provider> {
     providers::PROVIDERS.into_iter().filter(|provider| adapter_of(provider).is_some())
 }
 
-/// The providers of this build's adapters, by name, and which of their keys there are.
+/// Describes the providers of this build's adapters, sorted by name, and looks up their keys.
 pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
     let mut providers = Vec::new();
     for provider in providers::PROVIDERS {

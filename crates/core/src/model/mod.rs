@@ -1,7 +1,12 @@
-//! Chat models: the [`Model`] trait, its requests and its answers.
+//! Chat models: the [`Model`] trait, its requests and its responses.
 //!
-//! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. The trait and its data do no I/O
-//! and do not depend on wire formats: the adapters implement them, each behind its own cargo feature. `providers` has the names of providers.
+//! A [`ModelRequest`] contains the conversation, the tools and the [`ModelSettings`]. A model
+//! returns a [`ModelStream`] of [`ModelEvent`]s, whose last item is the complete [`ModelResponse`];
+//! [`Model::call`] reads the stream to its end. A failed call returns a [`ModelError`].
+//!
+//! The trait and its data do no I/O and do not depend on wire formats. The adapters implement the
+//! trait, each with its own cargo feature. `providers` contains the table of provider names, and a
+//! [`ModelRef`] such as `openai/gpt-5-mini` selects a model.
 
 mod http_settings;
 pub(crate) mod linked_adapter;
@@ -26,15 +31,18 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 
 pub use self::http_settings::HttpSettings;
-#[cfg(feature = "cli")]
-pub(crate) use self::linked_adapter::{ServerSettings, adapter_of};
+#[doc(hidden)]
+pub use self::linked_adapter::{ServerSettings, adapter_of};
 pub(crate) use self::linked_adapter::{built_in, built_in_providers, problem_of_provider};
 pub use self::model_error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::model_request::{ModelRequest, ModelSettings, PromptCache, ToolChoice};
-pub(crate) use self::model_server::ModelServer;
+#[doc(hidden)]
+pub use self::model_server::ModelServer;
 pub use self::output_schema::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
-pub(crate) use self::providers::{full_name, named as provider_named, says_provider, telemetry_name};
+#[doc(hidden)]
+pub use self::providers::{full_name, named as provider_named};
+pub(crate) use self::providers::{says_provider, telemetry_name};
 pub use self::reference::{ModelRef, ModelRefError};
 pub(crate) use self::response::MAX_TOKENS;
 pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, Usage};
@@ -42,14 +50,14 @@ pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 pub use self::source::ModelSource;
 use crate::future::Exclusive;
 
-/// The items that a [`Model`] yields, in order. Dropping the stream drops its connection.
+/// Stream of the events of a model call, in order. Dropping it closes its connection.
 ///
-/// It is `Send` and `Sync`; the boxed stream only has to be `Send`.
+/// The type is `Send` and `Sync`, while the boxed stream only has to be `Send`.
 #[must_use = "a stream does nothing unless it is read"]
 pub struct ModelStream(Exclusive<BoxStream<'static, Result<ModelEvent, ModelError>>>);
 
 impl ModelStream {
-    /// Boxes a stream, such as one of `futures_util::stream`.
+    /// Boxes a stream, such as a stream of `futures_util::stream`.
     pub fn new(stream: impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static) -> Self {
         Self(Exclusive::new(Box::pin(stream)))
     }
@@ -69,21 +77,23 @@ impl fmt::Debug for ModelStream {
     }
 }
 
-/// A chat model: it is sent a conversation with tools and settings, and answers with a stream.
+/// A chat model. It receives a conversation with tools and settings, and answers with a stream.
 ///
-/// Most programs name one, as in `Agent::new("openai/gpt-5-mini")`, and never meet this trait. Implement it for a
-/// proxy, a model of your own, or a provider that agentflow does not know; give it to an agent itself, or make it known
-/// by name with [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). For tests
-/// `agentflow-testing` has a scripted one.
+/// Most programs name a model, as in `Agent::new("openai/gpt-5-mini")`, and do not use this trait.
+/// Implement it for a proxy, for your own model, or for a provider that agentflow does not support.
+/// Pass the model to an agent, or register it by name with
+/// [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). For tests,
+/// `agentflow-testing` has a scripted model.
 ///
-/// The stream ends with [`ModelEvent::Completed`] or with an error; one that ends without either counts as truncated.
-/// Pieces before it are for those who watch; the completed response is what counts.
+/// The stream ends with [`ModelEvent::Completed`] or with an error. A stream that ends without
+/// either counts as truncated. The earlier events are only for display; the completed response is
+/// the result.
 ///
 /// ```
 /// use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 /// use agentflow::prelude::*;
 ///
-/// /// Says back what it was told.
+/// Repeats the last message.
 /// struct Echo(ModelInfo);
 ///
 /// impl Model for Echo {
@@ -110,22 +120,29 @@ pub trait Model: Send + Sync {
     /// The provider and the model's name, for events and error messages.
     fn info(&self) -> &ModelInfo;
 
-    /// Starts one call. Nothing happens before the stream is first polled; dropping it ends the call.
+    /// Starts a call. Nothing happens before the stream is first polled; dropping the stream ends
+    /// the call.
     fn stream(&self, request: ModelRequest) -> ModelStream;
 
-    /// How this model is brought to answer in a given shape, with or without tools beside it.
+    /// Returns the way in which this model is made to answer with a given schema, with or without
+    /// other tools.
     ///
     /// # Errors
-    /// When the provider cannot express the schema; the text names the field, and is reported when the agent is built.
+    /// A text that names the field, if the provider cannot express the schema. It is reported when
+    /// the agent is built.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
         let _ = (schema, with_tools);
         Ok(OutputMode::Tool)
     }
 
-    /// One call, read to its end.
+    /// Makes a call and reads the stream to its end.
     ///
     /// # Errors
-    /// The error of the stream, or [`ModelErrorKind::Truncated`] when it ends without the whole answer.
+    /// The error of the stream, or [`ModelErrorKind::Truncated`] if it ends without a complete
+    /// response.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the call.
     async fn call(&self, request: ModelRequest) -> Result<ModelResponse, ModelError> {
         let mut stream = self.stream(request);
         while let Some(event) = stream.next().await {
@@ -137,18 +154,18 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// The provider and the name of a [`Model`].
+/// Provider and name of a [`Model`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelInfo {
-    /// The wire format or maker, such as `openai-chat`.
+    /// Name of the wire format or provider, such as `openai-chat`.
     pub provider: Arc<str>,
-    /// The model's name as the provider knows it.
+    /// Name of the model at the provider.
     pub model: Arc<str>,
 }
 
 impl ModelInfo {
-    /// Names a provider and a model.
+    /// Creates the info from the names of a provider and a model.
     pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }

@@ -1,4 +1,4 @@
-//! The errors of model calls, classified so that a caller can decide without reading texts.
+//! [`ModelError`] and its kinds. The kind lets a caller react without parsing texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// A failed model call.
 ///
-/// It never holds a key: request headers are not part of it. Shown with `{:?}` it is the same sentence with the body
-/// and the causes.
+/// It never contains an API key, since request headers are not part of it. `{:?}` shows the message
+/// with the body and the causes.
 pub struct ModelError(Box<Inner>);
 
 struct Inner {
@@ -25,55 +25,55 @@ struct Inner {
     source: Option<Source>,
 }
 
-/// The class of a [`ModelError`].
+/// Kind of a [`ModelError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelErrorKind {
     /// Too many requests or tokens.
     RateLimited,
-    /// The provider has no capacity now.
+    /// The provider has no capacity at the moment.
     Overloaded,
-    /// The provider failed.
+    /// The provider had an internal error.
     Server,
-    /// Nothing came in time.
+    /// A time limit was exceeded.
     Timeout(TimeoutKind),
-    /// The answer stopped without its end.
+    /// The response ended early.
     Truncated,
     /// The connection failed or broke.
     Transport,
-    /// No key, or a wrong one.
+    /// The API key is missing or wrong.
     Auth,
-    /// The key may not do this.
+    /// The API key lacks the permission.
     Permission,
-    /// No such model or address.
+    /// The model or the address does not exist.
     NotFound,
-    /// The provider refuses the request as it is.
+    /// The provider rejected the request as malformed.
     BadRequest,
-    /// The conversation is longer than the model's context.
+    /// The conversation exceeds the context window of the model.
     ContextOverflow,
-    /// The provider withholds an answer because of its content.
+    /// The provider withheld an answer because of its content.
     ContentFilter,
-    /// The answer is not of the wire format.
+    /// The response does not have the wire format.
     InvalidResponse,
-    /// The answer is larger than an answer may be, in bytes or in parts.
+    /// The response exceeds the size limit, in bytes or in parts.
     AnswerTooLarge,
     /// The call was cancelled.
     Cancelled,
 }
 
-/// Which wait was too long.
+/// The exceeded time limit of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TimeoutKind {
-    /// Opening the connection.
+    /// Time for opening the connection.
     Connect,
-    /// Waiting for the first byte of the answer.
+    /// Time to the first byte of the response.
     FirstByte,
-    /// Waiting between two pieces of the answer.
+    /// Time between two pieces of the response.
     Idle,
-    /// The call as a whole.
+    /// Time for the whole call.
     Total,
 }
 
@@ -99,14 +99,16 @@ impl ModelErrorKind {
         }
     }
 
-    /// Returns the class of an HTTP status that is not 2xx. A provider's own error code may say more.
+    /// Returns the kind for an HTTP status other than 2xx. The provider's own error code may be
+    /// more specific.
     pub fn from_status(status: u16) -> Self {
         match status {
             300..=399 => Self::InvalidResponse,
             401 => Self::Auth,
             402 | 403 => Self::Permission,
             404 | 410 => Self::NotFound,
-            // The server gave up waiting for the request, or for a lock: the official clients retry both.
+            // 408: the server stopped waiting for the request. 409: it stopped waiting for a lock.
+            // The official clients retry both.
             408 | 409 => Self::Server,
             429 => Self::RateLimited,
             503 | 529 => Self::Overloaded,
@@ -115,7 +117,7 @@ impl ModelErrorKind {
         }
     }
 
-    /// Whether the same call may succeed when it is retried.
+    /// Returns `true` if the same call may succeed when it is retried.
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -125,7 +127,7 @@ impl ModelErrorKind {
 }
 
 impl ModelError {
-    /// An error of a class, with a sentence about what happened.
+    /// Creates an error with a message.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -140,71 +142,72 @@ impl ModelError {
         }))
     }
 
-    /// The stream stopped without the provider's own sign that the answer is whole.
+    /// Creates the error for a stream that ended without the provider's end marker.
     pub fn truncated() -> Self {
         Self::new(ModelErrorKind::Truncated, "the answer stopped before its end; what came before is incomplete")
     }
 
-    /// Adds the HTTP status.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.0.status = Some(status);
         self
     }
 
-    /// Adds the provider's own error code.
+    /// Sets the provider's own error code.
     #[must_use]
     pub fn with_provider_code(mut self, code: impl Into<String>) -> Self {
         self.0.provider_code = Some(code.into());
         self
     }
 
-    /// Adds the provider's id of the request, for its support.
+    /// Sets the provider's id of the request, for its support.
     #[must_use]
     pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
         self.0.request_id = Some(id.into());
         self
     }
 
-    /// Adds how long the provider asks to wait.
+    /// Sets the wait that the provider requests.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
         self
     }
 
-    /// Adds the answer's body; an adapter caps it.
+    /// Sets the response body. Adapters shorten it.
     #[must_use]
     pub fn with_body(mut self, body: impl Into<String>) -> Self {
         self.0.body = Some(body.into());
         self
     }
 
-    /// Says that the same call would fail again, whatever its class: an account without money is rate limited for good.
+    /// Marks the error as permanent, regardless of its kind: an account without credit stays rate
+    /// limited.
     #[must_use]
     pub fn permanent(mut self) -> Self {
         self.0.permanent = true;
         self
     }
 
-    /// Adds what caused it.
+    /// Sets the source of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The class.
+    /// The kind of the error.
     pub fn kind(&self) -> ModelErrorKind {
         self.0.kind
     }
 
-    /// The sentence about what happened.
+    /// The error message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The HTTP status, when there was an answer.
+    /// The HTTP status, if the server responded.
     pub fn status(&self) -> Option<u16> {
         self.0.status
     }
@@ -219,23 +222,23 @@ impl ModelError {
         self.0.request_id.as_deref()
     }
 
-    /// How long the provider asks to wait.
+    /// The wait that the provider requests.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// The start of the answer's body.
+    /// The beginning of the response body.
     pub fn body(&self) -> Option<&str> {
         self.0.body.as_deref()
     }
 
-    /// Whether the same call may succeed when it is retried.
+    /// Returns `true` if the same call may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         self.0.kind.is_retryable() && !self.0.permanent
     }
 
-    /// Passes every text through `clean`, that of the causes included, and those of the error itself through `cap`
-    /// after that.
+    /// Applies `clean` to every text, including the texts of the sources, and then `cap` to the
+    /// texts of the error itself.
     pub(crate) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
         inner.message = cap(clean(std::mem::take(&mut inner.message)));
@@ -247,8 +250,9 @@ impl ModelError {
     }
 }
 
-/// A cause, or the sentences of it and of its own causes where one of them, or a debugger's view of it, is not clean:
-/// serde shows a text that it found in the place of something else.
+/// Returns the source unchanged if all of its texts are clean. Otherwise replaces it and its own
+/// sources by their cleaned messages. The `Debug` form is checked too, since serde's errors show
+/// texts of the input in it.
 fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
     let mut sentences = Vec::new();
     let mut shown = String::new();
@@ -268,7 +272,7 @@ fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
     cleaned.unwrap_or(source)
 }
 
-/// The sentence of a cause that showed a secret, without it.
+/// The cleaned message of a source that contained a secret.
 #[derive(thiserror::Error)]
 #[error("{sentence}")]
 struct Sentence {

@@ -1,4 +1,5 @@
-//! The request of one model call: the conversation, the tools, the settings. It knows no wire format.
+//! [`ModelRequest`] and [`ModelSettings`]: the conversation, the tools and the settings of a model
+//! call, independent of wire formats.
 
 use std::sync::Arc;
 
@@ -9,28 +10,29 @@ use super::OutputSchema;
 use crate::message::Conversation;
 use crate::tool_definition::ToolManifest;
 
-/// The request of one call. Cloning is cheap: every field is shared.
+/// The request of a model call. Cloning is cheap, since every field is shared.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelRequest {
-    /// The conversation so far, instructions first.
+    /// The conversation so far, starting with the instructions.
     pub messages: Conversation,
-    /// The tools that the model may call, by name.
+    /// The tools that the model may call, sorted by name.
     pub tools: ToolManifest,
-    /// The shape that the answer must have; only set for a model whose mode is
+    /// The schema of the answer. Only set for a model with the mode
     /// [`OutputMode::Native`](crate::model::OutputMode::Native).
     pub output: Option<Arc<OutputSchema>>,
-    /// Temperature and the like.
+    /// Settings, such as the temperature.
     pub settings: Arc<ModelSettings>,
-    /// Whether pieces are wanted as they arrive. Otherwise an adapter may wait for the whole answer.
+    /// `true` to receive pieces of the answer as they arrive. Otherwise an adapter may wait for the
+    /// whole response.
     pub stream: bool,
-    /// Whether the caller retries a failed call by itself, as a durable run does. An adapter then does not retry, so
-    /// that the two do not multiply.
+    /// `true` if the caller retries a failed call, as a durable run does. The adapter then does not
+    /// retry, so that the numbers of retries do not multiply.
     pub retried_by_caller: bool,
 }
 
 impl ModelRequest {
-    /// A request without tools, with default settings, not streamed.
+    /// Creates a request without tools and streaming, with default settings.
     pub fn new(messages: impl Into<Conversation>) -> Self {
         Self {
             messages: messages.into(),
@@ -42,28 +44,28 @@ impl ModelRequest {
         }
     }
 
-    /// Offers tools.
+    /// Sets the tools that the model may call.
     #[must_use]
     pub fn tools(mut self, tools: impl Into<ToolManifest>) -> Self {
         self.tools = tools.into();
         self
     }
 
-    /// Sets the shape that the answer must have.
+    /// Sets the schema of the answer.
     #[must_use]
     pub fn output(mut self, schema: impl Into<Arc<OutputSchema>>) -> Self {
         self.output = Some(schema.into());
         self
     }
 
-    /// Sets temperature and the like.
+    /// Sets the settings, such as the temperature.
     #[must_use]
     pub fn settings(mut self, settings: impl Into<Arc<ModelSettings>>) -> Self {
         self.settings = settings.into();
         self
     }
 
-    /// Asks for the pieces as they arrive.
+    /// Requests pieces of the answer as they arrive.
     #[must_use]
     pub fn streamed(mut self) -> Self {
         self.stream = true;
@@ -71,7 +73,7 @@ impl ModelRequest {
     }
 }
 
-/// Settings of a call. A setting that is not set is left to the provider.
+/// Settings of a model call. For settings that are not set, the provider's defaults apply.
 ///
 /// ```
 /// use agentflow::model::ModelSettings;
@@ -97,7 +99,8 @@ pub struct ModelSettings {
     pub(crate) tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) extra: Map<String, Value>,
-    /// Not serialised: it is about the price of an answer, and what is serialised says which answer it is.
+    /// Not serialized: the serialized settings identify an answer, and this setting only affects
+    /// its price.
     #[serde(skip)]
     pub(crate) prompt_cache: Option<PromptCache>,
 }
@@ -117,41 +120,43 @@ impl ModelSettings {
         self
     }
 
-    /// Sets the most tokens to generate.
+    /// Sets the maximum number of tokens to generate.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// Sets the seed, for providers that have one.
+    /// Sets the seed, for providers that support it.
     #[must_use]
     pub fn seed(mut self, seed: i64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Adds a text at which generation stops.
+    /// Adds a stop sequence: a text at which generation stops.
     #[must_use]
     pub fn stop(mut self, text: impl Into<String>) -> Self {
         self.stop.push(text.into());
         self
     }
 
-    /// Sets whether and which tool the model must call.
+    /// Sets whether the model must call a tool, and which one.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Has the provider keep the part of the prompt that is the same in every call, the tools and the instruction, so that
-    /// the next calls read it at a lower price. None by default, since keeping costs more than reading where no call
-    /// follows in time.
+    /// Enables the provider's prompt cache for the constant part of the prompt: the tools and the
+    /// instruction. The next calls read it at a lower price. Disabled by default, since writing to
+    /// the cache costs more than a normal call if no other call follows in time.
     ///
-    /// The Anthropic format takes it, and keeps a prompt only from a length on that its model sets. The others have
-    /// nothing to send: OpenAI's and Gemini's services keep prompts by themselves. It changes no answer, so it is left
-    /// out where settings are serialised: a cassette, a response cache and an agent's definition do not see it.
+    /// Only the Anthropic format supports this setting, and only for prompts above a minimum length
+    /// that depends on the model. The services of OpenAI and Gemini cache prompts automatically, so
+    /// their formats send nothing. The setting does not change answers and is omitted from
+    /// serialized settings: a cassette, a response cache and an agent's definition do not depend on
+    /// it.
     #[must_use]
     #[doc(alias = "cache_control")]
     #[doc(alias = "context_cache_config")]
@@ -160,7 +165,7 @@ impl ModelSettings {
         self
     }
 
-    /// Adds a field that is put into the provider's request object unchanged.
+    /// Adds a field to the provider's request object.
     #[must_use]
     #[doc(alias = "generate_content_config")]
     pub fn extra(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
@@ -168,69 +173,70 @@ impl ModelSettings {
         self
     }
 
-    /// The sampling temperature.
+    /// Sampling temperature.
     pub fn get_temperature(&self) -> Option<f64> {
         self.temperature
     }
 
-    /// The value of nucleus sampling.
+    /// Value for nucleus sampling.
     pub fn get_top_p(&self) -> Option<f64> {
         self.top_p
     }
 
-    /// The most tokens to generate.
+    /// Maximum number of tokens to generate.
     pub fn get_max_tokens(&self) -> Option<u32> {
         self.max_tokens
     }
 
-    /// The seed.
+    /// Seed.
     pub fn get_seed(&self) -> Option<i64> {
         self.seed
     }
 
-    /// The texts at which generation stops.
+    /// Stop sequences.
     pub fn get_stop(&self) -> &[String] {
         &self.stop
     }
 
-    /// Whether and which tool the model must call.
+    /// Setting whether the model must call a tool, and which one.
     pub fn get_tool_choice(&self) -> Option<&ToolChoice> {
         self.tool_choice.as_ref()
     }
 
-    /// How long the provider keeps the part of the prompt that is the same in every call.
+    /// Lifetime of the prompt cache, if enabled.
     pub fn get_prompt_cache(&self) -> Option<PromptCache> {
         self.prompt_cache
     }
 
-    /// The fields that are put into the provider's request object unchanged.
+    /// Additional fields of the provider's request object.
     pub fn get_extra(&self) -> &Map<String, Value> {
         &self.extra
     }
 }
 
-/// How long a provider keeps a prompt after the last call that read it. The times and prices are Anthropic's: writing for
-/// five minutes costs 1.25 times, and for an hour twice, what the tokens cost otherwise; reading costs a tenth.
+/// Lifetime of a cached prompt after the last call that read it. The times and prices are
+/// Anthropic's: writing costs 1.25 times the normal price for five minutes, and twice the normal
+/// price for an hour. Reading costs a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PromptCache {
-    /// For calls that follow each other, as in the turns of a conversation.
+    /// Five minutes, for calls in quick succession, such as the turns of a conversation.
     FiveMinutes,
-    /// For calls with longer pauses between them.
+    /// An hour, for calls with longer pauses.
     OneHour,
 }
 
-/// Whether and which tool the model must call.
+/// Setting whether the model must call a tool, and which one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
     /// The model decides.
     Auto,
-    /// No tool.
+    /// The model must not call a tool.
     None,
-    /// Some tool.
+    /// The model must call at least one tool.
     Required,
-    /// The tool of this name.
+    /// The model must call the tool with this name.
     Tool(String),
 }

@@ -1,4 +1,5 @@
-//! `ModelServer`: a server of models that is described as data, in a wire format that this library knows. It calls none.
+//! [`ModelServer`]: a model server that is described as data, in a supported wire format. It opens
+//! models but calls none.
 
 use std::sync::Arc;
 
@@ -6,49 +7,54 @@ use super::linked_adapter::{LinkedAdapter, ServerSettings, adapter_of, not_in_bu
 use super::providers::{self, Provider};
 use super::{EnvSecrets, Model, ModelError, ModelErrorKind, Secret, SecretProvider};
 
-/// A server in the wire format of a provider. It shows no key.
+/// A server with the wire format of a provider. `Debug` does not show the key.
 #[derive(Clone)]
-pub(crate) struct ModelServer {
+#[allow(missing_debug_implementations, reason = "it holds a key")]
+pub struct ModelServer {
     provider: &'static Provider,
-    pub(crate) base_url: Option<String>,
-    pub(crate) key: Option<Secret>,
-    /// The only name under which the key is looked up, in place of the provider's names.
-    pub(crate) key_name: Option<String>,
-    pub(crate) headers: Vec<(String, String)>,
+    /// Address of the server. Default: the address of the provider.
+    pub base_url: Option<String>,
+    /// The key that is sent.
+    pub key: Option<Secret>,
+    /// The only name under which the key is looked up. `None`: the provider's names.
+    pub key_name: Option<String>,
+    /// Headers of each request.
+    pub headers: Vec<(String, String)>,
 }
 
 impl ModelServer {
-    /// A server with the format of the provider that has this name or short name.
+    /// Creates a server with the format of the provider with this name or short name.
     ///
     /// # Errors
-    /// If there is no such provider.
-    pub(crate) fn new(format: &str) -> Result<Self, ModelError> {
+    /// If no such provider exists.
+    pub fn new(format: &str) -> Result<Self, ModelError> {
         let provider = providers::named(providers::full_name(format));
         let provider = provider.ok_or_else(|| unusable(unknown(format, std::iter::empty())))?;
         Ok(Self { provider, base_url: None, key: None, key_name: None, headers: Vec::new() })
     }
 
-    /// The wire format of a provider of this name: its own if the library knows it, and `openai-chat` otherwise.
-    pub(crate) fn usual_format(provider: &str) -> &str {
+    /// Returns the usual wire format of a provider: its own if the provider is built in, otherwise
+    /// `openai-chat`.
+    pub fn usual_format(provider: &str) -> &str {
         match providers::named(providers::full_name(provider)) {
             Some(_) => provider,
             None => "openai-chat",
         }
     }
 
-    /// Opens a model of it.
+    /// Opens a model of the server.
     ///
     /// # Errors
     /// If the address or a header cannot be used, or this build has no adapter for the format.
-    pub(crate) fn open(&self, model: &str, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, ModelError> {
+    pub fn open(&self, model: &str, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, ModelError> {
         (self.adapter()?.open)(model.into(), self.settings(Arc::clone(secrets)))
     }
 
-    /// Checks what [`open`](Self::open) needs.
+    /// Checks the requirements of [`open`](Self::open).
     ///
     /// # Errors
-    /// The same.
-    pub(crate) fn check(&self) -> Result<(), ModelError> {
+    /// As for [`open`](Self::open).
+    pub fn check(&self) -> Result<(), ModelError> {
         (self.adapter()?.check)(self.settings(Arc::new(EnvSecrets))).map(drop)
     }
 

@@ -1,21 +1,22 @@
-//! `OutputSchema` and `OutputMode`: the schema that an answer must have, and the way in which a model is asked for it.
+//! [`OutputSchema`] and [`OutputMode`]: the schema of an answer, and the way in which a model is
+//! made to follow it.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// The JSON Schema that an answer must fit.
+/// The JSON Schema that an answer must match.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutputSchema {
-    /// A name for the provider: letters, digits, `_` and `-`, at most 64.
+    /// Name of the schema, for the provider: letters, digits, `_` and `-`, at most 64.
     pub name: Arc<str>,
     /// JSON Schema (2020-12) of an object.
     pub schema: Value,
 }
 
 impl OutputSchema {
-    /// A schema with a name; characters that no provider takes in a name become `_`.
+    /// Creates a named schema. Characters that are invalid in a name become `_`.
     pub fn new(name: &str, schema: Value) -> Self {
         let name: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
@@ -23,11 +24,11 @@ impl OutputSchema {
     }
 }
 
-/// How a model is brought to answer in a given shape.
+/// The way in which a model is made to answer with a given schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputMode {
-    /// The provider takes the schema with the request and answers with JSON text.
+    /// The provider accepts the schema with the request and answers with JSON text.
     Native,
     /// The model must call a tool whose parameters are the answer.
     Tool,

@@ -1,12 +1,14 @@
-//! The table of providers: the name of each, the beginnings of its models' names, its server and its keys. Names are known in
-//! every build, so that a missing adapter is reported as that, and at compile time, where `#[agent]` checks the names of models.
+//! The table of built-in providers: the name of each, the prefixes of its models' names, its server
+//! and its keys. Every build contains the whole table, so that a missing adapter is reported as
+//! such, and so that `#[agent]` can check the names of models at compile time.
 //!
-//! A new wire format needs a static that is listed in [`PROVIDERS`], a folder in `crates/models` and a cargo feature. A provider
-//! with a known format needs only the static. Nothing here calls a server.
+//! A new wire format needs a static that is listed in [`PROVIDERS`], a folder in `crates/models`
+//! and a cargo feature. A provider with an existing format only needs the static. This module calls
+//! no server.
 
 use agentflow_schema::text::nearest;
 
-/// Every provider that agentflow knows, by name.
+/// All built-in providers, sorted by name.
 pub(crate) static PROVIDERS: [&Provider; 7] =
     [&ANTHROPIC, &DEEPSEEK, &GEMINI, &OLLAMA, &OPENAI_CHAT, &OPENAI_RESPONSES, &OPENROUTER];
 
@@ -14,31 +16,33 @@ pub(crate) static PROVIDERS: [&Provider; 7] =
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Provider {
-    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo).
+    /// Name in a [`ModelRef`](crate::model::ModelRef) and in
+    /// [`ModelInfo`](crate::model::ModelInfo).
     pub name: &'static str,
-    /// The wire format: the name of the adapter, and of its cargo feature.
+    /// Wire format: the name of the adapter and of its cargo feature.
     pub format: &'static str,
-    /// `true` if this provider defines the wire format. Others have their own variants of it.
+    /// `true` if this provider defines the wire format. Other providers use variants of it.
     pub own_format: bool,
     /// `true` if the provider's own server refuses calls without a key.
     pub needs_key: bool,
     /// `true` if the server can restrict answers to a JSON Schema. Otherwise a typed answer is always a tool call.
     pub takes_schema: bool,
-    /// Short names of the same.
+    /// Short names of the provider.
     pub aliases: &'static [&'static str],
-    /// How the names of its models begin, for a name without a provider.
+    /// Prefixes of its models' names, to find the provider of a name without a provider.
     pub prefixes: &'static [&'static str],
-    /// The name in OpenTelemetry's conventions.
+    /// Name in OpenTelemetry's conventions.
     pub telemetry_name: &'static str,
-    /// Where the provider's own server is, as its own clients take it.
+    /// Base URL of the provider's own server, as its own clients use it.
     pub base_url: &'static str,
-    /// The environment variable for another address.
+    /// Environment variable that overrides the base URL.
     pub base_url_variable: &'static str,
-    /// The names by which a key is asked for; the first that has one counts.
+    /// Names under which a key is looked up. The first existing one is used.
     pub key_names: &'static [&'static str],
-    /// The header that carries the key; `None` for `Authorization: Bearer`.
+    /// Header that contains the key; `None` for `Authorization: Bearer`.
     pub key_header: Option<&'static str>,
-    /// The names by which a token is asked for when there is no key. It is sent as `Authorization: Bearer`.
+    /// Names under which a token is looked up if no key exists. It is sent as `Authorization:
+    /// Bearer`.
     pub token_names: &'static [&'static str],
     /// Headers of every call, in lower case.
     pub headers: &'static [(&'static str, &'static str)],
@@ -74,7 +78,7 @@ pub static GEMINI: Provider = Provider {
     telemetry_name: "gcp.gemini",
     base_url: "https://generativelanguage.googleapis.com",
     base_url_variable: "GOOGLE_GEMINI_BASE_URL",
-    // In the order in which Google's own clients ask for them.
+    // In the order in which Google's own clients look them up.
     key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
     key_header: Some("x-goog-api-key"),
     token_names: &[],
@@ -119,7 +123,7 @@ static DEEPSEEK: Provider = Provider {
 static OLLAMA: Provider = Provider {
     name: "ollama",
     own_format: false,
-    // It runs on the machine of its user.
+    // Ollama runs on the user's own machine.
     needs_key: false,
     aliases: &[],
     prefixes: &[],
@@ -143,29 +147,30 @@ static OPENROUTER: Provider = Provider {
 };
 
 /// Returns the provider with this name.
-pub(crate) fn named(name: &str) -> Option<&'static Provider> {
+pub fn named(name: &str) -> Option<&'static Provider> {
     PROVIDERS.into_iter().find(|provider| provider.name == name)
 }
 
-/// The name of the provider that this is a name or a short name of; other names stay as they are.
-pub(crate) fn full_name(name: &str) -> &str {
+/// Returns the full name for a short name of a provider. Other names are returned unchanged.
+pub fn full_name(name: &str) -> &str {
     PROVIDERS.iter().find(|provider| provider.aliases.contains(&name)).map_or(name, |provider| provider.name)
 }
 
-/// The provider whose models have names that begin as this one does.
+/// Returns the provider whose models have names with this prefix.
 pub(crate) fn of_model(model: &str) -> Option<&'static Provider> {
     PROVIDERS.into_iter().find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
 }
 
-/// Returns the beginning of names of models that the name of a model may have been meant to have, such as `deepseek-`.
+/// Returns a similar known prefix for a misspelled model name, such as `deepseek-`.
 pub(crate) fn near_prefix(model: &str) -> Option<&'static str> {
+    // Only the word before the first dash is compared, as in `deepsek-chat`.
     let word = model.split_once('-')?.0;
     let prefixes = || PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).filter_map(|p| p.strip_suffix('-'));
     let near = nearest(word, prefixes())?;
     PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).copied().find(|p| p.strip_suffix('-') == Some(near))
 }
 
-/// Whether [`of_model`] finds a provider, for constants.
+/// Returns `true` if [`of_model`] finds a provider. A `const fn` for checks at compile time.
 pub(crate) const fn says_provider(model: &str) -> bool {
     let mut provider = 0;
     while provider < PROVIDERS.len() {
@@ -193,7 +198,8 @@ const fn begins(text: &[u8], prefix: &[u8]) -> bool {
     true
 }
 
-/// The name of a provider in OpenTelemetry's conventions; that of an unknown one is its own.
+/// Returns the name of a provider in OpenTelemetry's conventions, or the name itself if the
+/// provider is unknown.
 pub(crate) fn telemetry_name(provider: &str) -> &str {
     named(provider).map_or(provider, |provider| provider.telemetry_name)
 }

@@ -1,4 +1,5 @@
-//! Names of models: `provider/model`, `provider:model`, or the model's name alone.
+//! [`ModelRef`]: parses names of models: `provider/model`, `provider:model`, or the model's name
+//! alone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +7,10 @@ use std::sync::Arc;
 
 use super::providers;
 
-/// The name of a model and of the wire format it is reached by.
+/// The name of a model and of its provider.
 ///
-/// `openai-chat/gpt-5-mini` and `openai-chat:gpt-5-mini` name both; a name alone is looked up by its beginning.
+/// `openai-chat/gpt-5-mini` and `openai-chat:gpt-5-mini` contain both names. For a name without a
+/// provider, such as `gpt-5-mini`, the provider follows from the prefix.
 ///
 /// ```
 /// use agentflow::model::ModelRef;
@@ -26,17 +28,17 @@ pub struct ModelRef {
 }
 
 impl ModelRef {
-    /// A model by its provider or wire format and its name.
+    /// Creates a reference from the name of a provider or wire format and the name of a model.
     pub fn new(provider: &str, model: impl Into<Arc<str>>) -> Self {
         Self { provider: providers::full_name(provider).into(), model: model.into() }
     }
 
-    /// The wire format, such as `openai-chat`.
+    /// Name of the provider, such as `openai-chat`.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The model's name as the provider knows it.
+    /// Name of the model at the provider.
     pub fn model(&self) -> &str {
         &self.model
     }
@@ -54,6 +56,7 @@ impl FromStr for ModelRef {
     fn from_str(text: &str) -> Result<Self, ModelRefError> {
         let text = text.trim();
         if let Some(at) = text.find(['/', ':']) {
+            // The model's name may contain further separators.
             let (provider, model) = (&text[..at], &text[at + 1..]);
             if provider.is_empty() || model.is_empty() {
                 return Err(ModelRefError::unreadable(text));
@@ -65,7 +68,7 @@ impl FromStr for ModelRef {
     }
 }
 
-/// A model's name that leads to no model.
+/// Error for an invalid or unusable model name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model `{name}` cannot be used: {problem}")]
 pub struct ModelRefError {
@@ -78,7 +81,7 @@ impl ModelRefError {
         Self { name: name.to_owned(), problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned() }
     }
 
-    /// A bare name from which no provider follows.
+    /// Creates the error for a name without a provider, if no provider follows from its prefix.
     fn of_no_provider(name: &str) -> Self {
         let Some(prefix) = providers::near_prefix(name) else { return Self::unreadable(name) };
         let problem = format!("no provider has models of such names; did you mean `{prefix}..`?");

@@ -1,4 +1,5 @@
-//! The answer of a model: its pieces as they arrive, the whole, why it ended, its usage. It knows no wire format.
+//! [`ModelEvent`] and [`ModelResponse`]: the pieces of a response as they arrive, and the complete
+//! response with its stop reason and its usage. Independent of wire formats.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,53 +10,54 @@ use crate::message::{Message, ToolCall};
 use crate::state::SavedByStep;
 use crate::value::Encoded;
 
-/// A piece of an answer.
+/// An event of a model's stream.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ModelEvent {
-    /// More text.
+    /// Next piece of text.
     Text(String),
-    /// More readable reasoning.
+    /// Next piece of readable reasoning.
     Reasoning(String),
-    /// More of a tool call.
+    /// Next piece of a tool call.
     ToolCall(ToolCallDelta),
-    /// Progress that the server reports beside its answer. A run shows it as `step.progress` and does not record it.
+    /// Progress that the server reports besides its answer. A run shows it as `step.progress` and
+    /// does not record it.
     Progress(Encoded),
-    /// The whole answer; always the last item.
+    /// The complete response; always the last item.
     Completed(Box<ModelResponse>),
 }
 
-/// More of a tool call.
+/// A piece of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolCallDelta {
-    /// Which call of this answer, from 0.
+    /// Index of the call in this response, from 0.
     pub index: usize,
-    /// The call's id, when it became known with this piece.
+    /// Id of the call, if this piece contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The tool's name, if this piece changed it. Some servers send a name in pieces: then this is the whole name so far, and
-    /// replaces an earlier value.
+    /// Name of the tool, if this piece changes it. Some servers send a name in pieces. This is
+    /// always the whole name so far, which replaces an earlier value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// More of the arguments' JSON text.
+    /// Next piece of the arguments' JSON text.
     pub arguments: String,
 }
 
 impl ToolCallDelta {
-    /// More of the arguments of the call with this index; they may be empty.
+    /// Creates a piece of the arguments of the call with this index. The piece may be empty.
     pub fn new(index: usize, arguments: impl Into<String>) -> Self {
         Self { index, id: None, name: None, arguments: arguments.into() }
     }
 
-    /// Adds the call's id.
+    /// Sets the id of the call.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Adds the tool's name.
+    /// Sets the name of the tool.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -63,23 +65,24 @@ impl ToolCallDelta {
     }
 }
 
-/// A whole answer.
+/// A complete response of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelResponse {
-    /// The text, reasoning and tool calls of the answer.
+    /// The text, the reasoning and the tool calls.
     pub message: Arc<Message>,
-    /// Why it ended.
+    /// Reason why the response ended.
     pub stop_reason: StopReason,
-    /// The tokens that the call used.
+    /// Tokens of the call.
     pub usage: Usage,
-    /// The model that answered, as the provider names it.
+    /// Name of the model that answered, as reported by the provider.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// The provider's id of the answer.
+    /// The provider's id of the response.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The middleware that answered in the model's place, such as `cache`; no model was called for it.
+    /// Name of the middleware that answered instead of a model, such as `cache`; no model was
+    /// called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Arc<str>>,
     /// State that the run saves with the answer, for scripted models.
@@ -89,8 +92,8 @@ pub struct ModelResponse {
 }
 
 impl ModelResponse {
-    /// A complete answer: with [`StopReason::ToolCalls`] when the message has tool calls, else with
-    /// [`StopReason::Stop`].
+    /// Creates a complete response. Its stop reason is [`StopReason::ToolCalls`] if the message has
+    /// tool calls, otherwise [`StopReason::Stop`].
     pub fn new(message: impl Into<Arc<Message>>) -> Self {
         let message = message.into();
         let stop_reason = if message.tool_calls().next().is_some() { StopReason::ToolCalls } else { StopReason::Stop };
@@ -105,28 +108,28 @@ impl ModelResponse {
         }
     }
 
-    /// Sets why the answer ended.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop_reason(mut self, reason: StopReason) -> Self {
         self.stop_reason = reason;
         self
     }
 
-    /// Sets the tokens that the call used.
+    /// Sets the tokens of the call.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Sets the model that answered, as the provider names it.
+    /// Sets the name of the model that answered, as reported by the provider.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the provider's id of the answer.
+    /// Sets the provider's id of the response.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -144,25 +147,25 @@ impl ModelResponse {
     }
 }
 
-/// Why an answer ended.
+/// Reason why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
     /// The answer is complete.
     Stop,
-    /// The model calls tools.
+    /// The model requests tool calls.
     ToolCalls,
     /// The token limit was reached.
     Length,
-    /// The provider withheld the rest.
+    /// The provider withheld the rest of the response.
     ContentFilter,
-    /// The model declined.
+    /// The model declined to answer.
     Refusal,
-    /// The provider paused in the middle of a long answer: it continues when it is sent the conversation with this
-    /// answer at its end. An agent does so.
+    /// The provider paused a long response. It continues when it receives the conversation with
+    /// this response at its end, which an agent sends automatically.
     PauseTurn,
-    /// A reason that has no name here, as the provider wrote it.
+    /// Any other reason, as written by the provider.
     Other(String),
 }
 
@@ -181,47 +184,49 @@ impl StopReason {
     }
 }
 
-/// The most tokens that a call is counted with. No model reaches a billion; a server that reports more is wrong, and
-/// must not make sums overflow.
+/// Maximum number of tokens that is recorded for a call. No model reaches a billion; a server that
+/// reports more is wrong, and must not make sums overflow.
 pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// Tokens, counted alike for every provider: cached tokens are part of the input, reasoning is part of the output.
+/// Tokens of one or several calls, with the same meaning for every provider: cached tokens are part
+/// of the input, reasoning is part of the output.
 ///
-/// The adapters of agentflow read a server's count of more than a billion as one billion. Sums never overflow.
+/// The adapters of agentflow limit the counts of a server to one billion. Sums saturate instead of
+/// overflowing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Usage {
-    /// All tokens read, cached ones included.
+    /// Input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// All tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Tokens read from the provider's cache, when it reports them.
+    /// Tokens read from the provider's cache, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
-    /// Tokens written to the provider's cache, when it reports them.
+    /// Tokens written to the provider's cache, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
-    /// Tokens used for reasoning, when the provider reports them.
+    /// Tokens used for reasoning, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
-    /// The provider's own object, unchanged; `None` also when it is larger than 64 KiB.
+    /// The provider's own usage object; `None` if it is larger than 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<Box<serde_json::Value>>,
 }
 
 impl Usage {
-    /// Counts of input and output tokens and nothing else.
+    /// Creates a usage of input and output tokens.
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// All tokens, read and written; `u64::MAX` when there are more.
+    /// Sum of the input and output tokens, saturating at `u64::MAX`.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// Adds another call's counts, each up to `u64::MAX`; the raw object of a sum is `None`.
+    /// Adds the counts of another call, saturating at `u64::MAX`. Sets `raw` to `None`.
     pub fn add(&mut self, other: &Self) {
         fn sum(a: &mut Option<u64>, b: Option<u64>) {
             if let Some(b) = b {

@@ -1,10 +1,10 @@
-//! `Secret`: a key that is never shown, and the variables that keys are read from.
+//! [`Secret`]: an API key that is never displayed. [`SecretProvider`]: the source of keys.
 
 use std::fmt;
 
 use async_trait::async_trait;
 
-/// A key. It is never shown: neither by `Debug`, nor in events, logs or errors.
+/// An API key. It is never displayed: neither by `Debug`, nor in events, logs or errors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -14,7 +14,7 @@ impl Secret {
         Self(key.into())
     }
 
-    /// The key itself, for the one place that sends it.
+    /// Returns the key, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -26,14 +26,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where keys come from: the environment, a vault, a file. Asked before every call, so a key may change.
+/// Source of API keys: the environment, a vault, a file. It is called before every model call, so a
+/// key may change.
 #[async_trait]
 pub trait SecretProvider: Send + Sync {
-    /// The key of a name such as `OPENAI_API_KEY`; `None` when there is none.
+    /// Returns the key with a name such as `OPENAI_API_KEY`; `None` if it does not exist.
     async fn secret(&self, name: &str) -> Option<Secret>;
 }
 
-/// Keys from environment variables of the same name; an empty variable counts as none.
+/// Reads keys from environment variables with the same name. An empty variable counts as missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EnvSecrets;
 

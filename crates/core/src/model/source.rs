@@ -1,19 +1,19 @@
-//! `ModelSource`: a model, or the name of one. It opens no model.
+//! [`ModelSource`]: a model, or the name of a model that is opened later.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Model, ModelInfo, ModelRef, ModelRefError};
 
-/// Where an agent's model comes from: a name, or the model itself.
+/// The model of an agent: a name, or the model itself.
 #[derive(Clone)]
 pub struct ModelSource(Source);
 
 impl ModelSource {
-    /// Who the model is: what its name says, or what it says itself. Nothing is opened.
+    /// Returns the provider and the name of the model, without opening it.
     ///
     /// # Errors
-    /// When the name is not understood.
+    /// If the name is invalid.
     pub fn info(&self) -> Result<ModelInfo, ModelRefError> {
         match &self.0 {
             Source::Given(model) => Ok(model.info().clone()),
@@ -24,7 +24,7 @@ impl ModelSource {
         }
     }
 
-    /// The name, when the model is not given itself.
+    /// Returns the model, or its name as `Err`.
     pub(crate) fn given_or_named(&self) -> Result<&Arc<dyn Model>, &str> {
         match &self.0 {
             Source::Given(model) => Ok(model),

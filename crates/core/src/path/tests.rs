@@ -1,4 +1,4 @@
-//! Tests of paths: their texts, their order and what is below what.
+//! Tests of paths: text form, order and nesting.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn what_is_within_what() {
         ("a/b", "a"),
         ("a/model#1", "a"),
         ("a/tool#1.x/b", "a/tool#1.x"),
-        // The calls of an agent that is a tool of an agent.
+        // Calls of an agent that is a tool of another agent.
         ("tool#1.x/model#1", "tool#1.x"),
         ("tool#1.x/tool#1.y", "tool#1.x"),
         ("a/tool#1.x/tool#2.y[1]", "a/tool#1.x"),
@@ -98,7 +98,7 @@ fn items_and_their_nodes() {
     assert!(!path("a[1]").belongs_to(&path("a[2]")) && path("a[1]/x").belongs_to(&path("a[1]")));
 }
 
-/// Steps added one by one, of names that are alike and some that nobody would choose.
+/// Builds paths of up to three steps, from similar and unusual names.
 fn paths() -> impl Strategy<Value = StepPath> {
     let names = prop::sample::select(vec![
         "a",

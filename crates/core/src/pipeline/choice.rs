@@ -1,11 +1,12 @@
-//! A choice between parts, by conditions in their order.
+//! [`Choice`]: selects one of several parts by ordered conditions.
 
 use std::sync::Arc;
 
 use super::Pipeline;
 use super::pipeline_part::Kind;
 
-/// Parts of which one runs; made by [`Pipeline::when`]. Where no condition holds and nothing is said for that, the run fails.
+/// Alternative parts with conditions; created by [`Pipeline::when`]. The first part whose condition
+/// holds runs. If no condition holds and [`otherwise`](Self::otherwise) is not set, the run fails.
 #[derive(Clone, Debug)]
 pub struct Choice(Vec<(Option<Arc<str>>, Pipeline)>);
 
@@ -14,14 +15,14 @@ impl Choice {
         Self(vec![(Some(condition), part)])
     }
 
-    /// Another part, for when this condition holds and none before it does.
+    /// Adds a part that runs if this condition holds and no earlier condition does.
     #[must_use]
     pub fn when(mut self, condition: impl Into<Arc<str>>, part: impl Into<Pipeline>) -> Self {
         self.0.push((Some(condition.into()), part.into()));
         self
     }
 
-    /// The part that runs when no condition holds.
+    /// Sets the part that runs if no condition holds.
     pub fn otherwise(mut self, part: impl Into<Pipeline>) -> Pipeline {
         self.0.push((None, part.into()));
         self.into()

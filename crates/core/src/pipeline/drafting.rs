@@ -1,4 +1,6 @@
-//! The graphs of a pipeline: a node for each part, and a workflow of its own for what a single call must be. It finds no names.
+//! [`Drafting`] converts a pipeline to graphs: a node for each part, and a separate workflow for
+//! each group of parts that must be a single call. Names of tools, agents and workflows are not
+//! resolved here.
 
 use std::collections::HashSet;
 
@@ -14,20 +16,21 @@ use crate::workflow::{
     Question, Reference, Route, Routes,
 };
 
-/// The input of the workflow of a pipeline, and the value that a part is given.
+/// Name of the input of a generated workflow, and of the input value of a part.
 pub(super) const INPUT: &str = "input";
 
-/// A graph, and the parts of a document that its nodes are, by the names of these.
+/// A graph, with the names of its nodes and the numbers of their parts in the document.
 pub(crate) type WrittenGraph = (Graph, Vec<(String, usize)>);
 
+/// Generates the graphs of a pipeline.
 pub(super) struct Drafting<'n> {
     name: &'n str,
     graphs: Vec<WrittenGraph>,
-    /// The nodes that are parts of a document, in the graph that is being made.
+    /// Nodes of the current graph that are parts of a document.
     written: Vec<(String, usize)>,
-    /// The names of the workflows.
+    /// Names of the generated workflows.
     names: FreeNames,
-    /// Who is asked in the workflow that is being made.
+    /// Decider of the current workflow.
     decider: Option<Decider>,
     problems: Vec<String>,
 }
@@ -38,14 +41,16 @@ impl<'n> Drafting<'n> {
         Self { name, graphs: Vec::new(), written, names: FreeNames::default(), decider: None, problems: Vec::new() }
     }
 
-    /// The graphs, those first that others call; and what is wrong.
+    /// Returns the graphs, called workflows before their callers, and the problems.
     pub(super) fn into_parts(self) -> (Vec<WrittenGraph>, Vec<String>) {
         (self.graphs, self.problems)
     }
 
-    /// Makes the workflow of a pipeline, behind all that it calls.
+    /// Generates the workflow of a pipeline, after all workflows that it calls.
     pub(super) fn workflow(&mut self, pipeline: &Pipeline) {
         self.decider.clone_from(&pipeline.0.decider);
+        // The input and the decider belong to the workflow here. Left in the part, they would put
+        // it into another workflow.
         let part = Part { input: NodeSchema::default(), decider: None, ..Part::clone(&pipeline.0) };
         self.graph(self.name, pipeline.0.input.clone(), &part);
         if let Some((whole, _)) = self.graphs.last_mut() {
@@ -62,20 +67,23 @@ impl<'n> Drafting<'n> {
         self.graphs.push((Graph { decider, ..graph.graph(name, end) }, written));
     }
 
-    /// Makes a workflow of a part, for what must be one call, and calls it with a value.
+    /// Generates a workflow for a part that must be a single call, and returns a call of it with a
+    /// value.
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
         let name = self.names.name(&format!("{}.{}", self.name, part.label()));
         let bare = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
-        // The arguments of a call are computed from the input of its workflow.
+        // The arguments of a call are templates over the input of this workflow.
         let bare = Part { with: part.with.clone().filter(|_| part.call().is_some()), ..bare };
         let around = self.decider.clone();
+        // The decider of a part applies within its workflow and replaces the one of the outer
+        // workflow there.
         self.decider = part.decider.clone().or(self.decider.take());
         self.graph(&name, part.input.clone(), &bare);
         self.decider = around;
         Reference::workflow(name, Mapping::object([(INPUT, with)]))
     }
 
-    /// A part as one call, with the value that it is given.
+    /// Returns a part as a call with its input value.
     fn call(&mut self, part: &Part, given: Mapping) -> Reference {
         match part.call() {
             Some((kind, name)) => Reference { kind, name: name.to_owned(), with: given, gives: None },
@@ -83,25 +91,25 @@ impl<'n> Drafting<'n> {
         }
     }
 
-    /// A part as one call within a node that has a policy of its own.
+    /// Returns a part as a call within a node that has another policy.
     fn branch(&mut self, part: &Part, given: Mapping) -> Reference {
         let named = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
         let is_plain = Part { name: None, ..part.clone() }.is_bare();
         match (is_plain, part.call()) {
             (true, Some(_)) => self.call(part, given),
             (true, None) => self.inner(&named, given),
-            // What is said of it is said of its node.
+            // The options of the part apply to its node, so it needs a workflow with a node.
             (false, _) => self.within(part, given),
         }
     }
 
-    /// A workflow whose only node is the part with all that is said of it.
+    /// Generates a workflow with the part, including its options, as the only node.
     fn within(&mut self, part: &Part, given: Mapping) -> Reference {
         let only = Part { name: part.name.clone(), ..Part::new(Kind::Sequence(vec![Pipeline(part.clone().into())])) };
         self.inner(&only, given)
     }
 
-    /// What a call is given in place of the value.
+    /// Returns the argument of a call: the value of `with`, or the input value.
     fn given(&mut self, part: &Part, at: &Place) -> Mapping {
         let Some(with) = &part.with else { return at.value() };
         self.made(part, with, at)
@@ -114,18 +122,22 @@ impl<'n> Drafting<'n> {
         })
     }
 
-    /// Adds a part at a place; behind it is its output.
+    /// Adds a part at a position. Returns the position after it, whose value is the output of the
+    /// part.
     fn part(&mut self, graph: &mut GraphInWork, at: Place, part: &Part) -> Place {
         self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
         if part.otherwise {
             let problem = "only a gate has `otherwise`; use `Pipeline::when(..).otherwise(..)` for a condition";
             self.problems.push(format!("the part `{}`: {problem}", part.label()));
         }
+        // Options of a row apply to the row as a whole, which must then be a single node, and thus
+        // a call of a workflow.
         let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
         let has_input = part.input != NodeSchema::default();
         let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
         if is_called || has_input || part.decider.is_some() {
-            // `input` is the schema of the part's value, and `with` the arguments of the call in it.
+            // `input` is the schema of the part's input value, and `with` contains the arguments of
+            // the call inside.
             let call = match has_input && part.call().is_some() {
                 true => self.inner(part, at.value()),
                 false => {
@@ -151,17 +163,21 @@ impl<'n> Drafting<'n> {
             }
             Kind::Gate(text, Some(denied)) => self.answered_gate(graph, &at, part, (text, denied)),
             Kind::Gate(question, None) => {
+                // The time limit of a gate limits the wait for the answer.
                 let mut policy = part.policy.clone().unwrap_or_default().approve(&**question);
                 policy.approve_timeout_ms = policy.approve_timeout_ms.or(policy.timeout_ms.take());
                 let part = Part { policy: Some(policy), ..part.clone() };
                 self.node(graph, &at, &part, GraphBody::Value(at.value()))
             }
             Kind::Transform(transforms) => {
+                // A transform changes the state and passes the value on, so the next part waits for
+                // it but reads the value before it.
                 let done = self.node(graph, &at, part, GraphBody::Transform(transforms.clone()));
                 Place { given: at.given, edges: vec![GraphEdge::from(done.given)] }
             }
             Kind::Sequence(parts) => parts.iter().enumerate().fold(at, |at, (place, next)| {
-                // The output of a row is that of its last part.
+                // The output of a sequence is the output of its last part, so that part gets the
+                // name of the sequence.
                 let is_last = place + 1 == parts.len() && next.0.name.is_none();
                 match part.name.clone().filter(|_| is_last) {
                     Some(name) => self.part(graph, at, &Part { name: Some(name), ..Part::clone(&next.0) }),
@@ -186,6 +202,8 @@ impl<'n> Drafting<'n> {
             Kind::Choice(arms) => self.choice(graph, &at, part, arms),
             Kind::Tap(body) => {
                 let call = self.branch(&body.0, at.value());
+                // A tap must not affect the run: its failure is skipped, and the next part reads
+                // the value before it.
                 let policy =
                     NodePolicy { tap: true, on_error: OnError::Skip, ..part.policy.clone().unwrap_or_default() };
                 let part = Part { policy: Some(policy), ..part.clone() };
@@ -195,7 +213,7 @@ impl<'n> Drafting<'n> {
         }
     }
 
-    /// Adds the node of a part, with what is said of it.
+    /// Adds the node of a part with its options.
     fn node(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, does: GraphBody) -> Place {
         let name = graph.name(&part.label());
         self.note(&name, part);
@@ -212,12 +230,12 @@ impl<'n> Drafting<'n> {
         graph.add(at, node)
     }
 
-    /// Notes which part a node is.
+    /// Records the number of the part that a node comes from.
     fn note(&mut self, node: &str, part: &Part) {
         self.written.extend(part.written.map(|number| (node.to_owned(), number)));
     }
 
-    /// A question, and a choice by its answer.
+    /// Adds a gate with `otherwise`: a question node, and a choice by its answer.
     fn answered_gate(
         &mut self,
         graph: &mut GraphInWork,
@@ -257,7 +275,7 @@ impl<'n> Drafting<'n> {
             }
             let end = self.part(graph, at.clone(), &pipeline.0);
             let node = graph.node_at(end, &label);
-            // One that may fail has no output then.
+            // A part that may fail has no output then; its field is `null`.
             let may_miss = pipeline.0.policy.as_ref().is_some_and(|policy| policy.on_error == OnError::Skip);
             let output = Mapping::From { node, at: String::new(), or: may_miss.then_some(Value::Null) };
             fields.push((label, output));
@@ -306,8 +324,9 @@ impl<'n> Drafting<'n> {
         self.arms(graph, (at, at), part, routes, &parts)
     }
 
-    /// Adds a router and its arms, each with the part that it has or the value as it is, and a node where they meet. The arms
-    /// are given the value at the first place, and the router is added at the second.
+    /// Adds a router with its arms, and a node that joins them. An arm without a part passes the
+    /// value on. The arms receive the value at the first position; the router is added at the
+    /// second.
     fn arms(
         &mut self,
         graph: &mut GraphInWork,
@@ -330,6 +349,8 @@ impl<'n> Drafting<'n> {
             };
             ends.push(graph.node_at(end, arm));
         }
+        // Only one arm runs, so the joining node takes the first existing value and starts after
+        // one of its predecessors.
         let first = Mapping::First(ends.iter().map(Mapping::from).collect());
         let name = graph.name(&label);
         self.note(&name, part);
@@ -340,10 +361,10 @@ impl<'n> Drafting<'n> {
     }
 }
 
-/// Checks that a name can stand in a template and in a condition.
+/// Checks that a name can be used in templates and conditions.
 ///
 /// # Errors
-/// That it cannot, a sentence.
+/// A sentence with the rule for names.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');

@@ -1,20 +1,21 @@
-//! A graph that is being made: its nodes so far, and names that none of them has. It decides nothing.
+//! [`GraphInWork`]: a graph under construction, with its nodes and unused names.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::drafting::INPUT;
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeSchema};
 
-/// Names that are given once each. It asks no name twice whether it is free.
+/// Generates unique names. Finding a name takes constant time, also if many parts have the same
+/// label.
 #[derive(Default)]
 pub(super) struct FreeNames {
     taken: BTreeSet<String>,
-    /// The number that each name had last.
+    /// Last number that was appended to each name.
     numbers: HashMap<String, u32>,
 }
 
 impl FreeNames {
-    /// A name that nothing has: this one, or with a number behind it.
+    /// Returns an unused name: the wanted name, or the name with a number.
     pub(super) fn name(&mut self, wanted: &str) -> String {
         let number = self.numbers.entry(wanted.to_owned()).or_default();
         loop {
@@ -27,14 +28,15 @@ impl FreeNames {
     }
 }
 
-/// A graph that is being made.
+/// A graph under construction.
 pub(super) struct GraphInWork {
     nodes: Vec<GraphNode>,
-    /// The names of nodes, and those that mean something else in templates and conditions.
+    /// Names of the nodes, and reserved words of templates and conditions.
     names: FreeNames,
 }
 
-/// A place in a graph: the node whose output is the value there, and the edges that lead to a node which stands there.
+/// A position in a graph: the node whose output is the value at this position, and further edges to
+/// the next node.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) given: String,
@@ -42,7 +44,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Behind a node.
+    /// Returns the position after a node.
     pub(super) fn behind(node: impl Into<String>) -> Self {
         Self { given: node.into(), edges: Vec::new() }
     }
@@ -59,14 +61,14 @@ impl GraphInWork {
         Self { nodes: vec![GraphNode::input(INPUT, input)], names }
     }
 
-    /// A name that no node has: this one, or with a number behind it.
+    /// Returns an unused node name: the label, or the label with a number.
     pub(super) fn name(&mut self, label: &str) -> String {
         self.names.name(label)
     }
 
-    /// Adds a node at a place; behind it is its output.
+    /// Adds a node at a position. Returns the position after it.
     pub(super) fn add(&mut self, at: &Place, mut node: GraphNode) -> Place {
-        // One that does not read what is given waits for it all the same.
+        // Nodes that do not read the value need an explicit edge, to keep the order of the parts.
         let reads = node.reads_by_name(&|name| name == at.given).iter().any(|(read, _)| *read == at.given);
         let is_behind = node.edges.iter().chain(&at.edges).any(|edge| edge.from == at.given);
         if at.given != INPUT && !reads && !is_behind {
@@ -78,7 +80,8 @@ impl GraphInWork {
         Place::behind(name)
     }
 
-    /// The node that has the value at a place, and that nothing else leads to.
+    /// Returns a node whose output is the value at a position and which has all of its edges. Adds
+    /// such a node if needed.
     pub(super) fn node_at(&mut self, at: Place, label: &str) -> String {
         if at.edges.is_empty() {
             return at.given;
@@ -88,10 +91,10 @@ impl GraphInWork {
         self.add(&at, node).given
     }
 
-    /// The graph, whose output is the value at a place.
+    /// Returns the graph. Its output is the value at `end`.
     pub(super) fn graph(mut self, name: &str, end: Place) -> Graph {
         let end = match end.given == INPUT {
-            // An input is not computed, so it cannot be the output.
+            // An input is not a computed node, so it cannot be the output.
             true => {
                 let name = self.name("output");
                 let node = GraphNode::new(name, GraphBody::Value(end.value()));

@@ -1,5 +1,5 @@
-//! Templates and conditions of a pipeline, which call the value that a part is given `input`, with the name of the node that has
-//! it. It computes nothing.
+//! Renames `input` in templates and conditions of a pipeline. In a part, `input` is the input value
+//! of the part; in the graph, it is the output of a node with another name.
 
 use agentflow_schema::expression::Expression;
 use agentflow_schema::template::Template;
@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::drafting::INPUT;
 use crate::workflow::{Condition, Mapping};
 
-/// How JSON with templates is made; `given` is the node that has the input.
+/// Converts JSON with templates to a mapping. `given` is the name of the node whose output is the
+/// input value.
 ///
 /// # Errors
-/// What is wrong with a template.
+/// The mistake in a template.
 pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, String> {
     Ok(match value {
         Value::String(text) => template(text, given)?,
@@ -31,10 +32,10 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
         return Ok(Mapping::Value(text.replace("{{", "{").replace("}}", "}").into()));
     }
     let inputs = template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
-    // The brace stands before the name.
+    // The position of a placeholder is the position of its brace.
     let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
     match (template.only(), places.as_slice()) {
-        // The whole of it is copied and not read.
+        // If the whole text is the placeholder, the value is copied and not converted to text.
         (Some(only), [_]) if only.parts().len() == 1 && !only.is_optional() => Ok(Mapping::from(given)),
         _ => {
             let text = renamed(text, &places, given);
@@ -44,7 +45,8 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
     }
 }
 
-/// Puts the node that has the input into the placeholders of a question.
+/// Replaces `input` in the placeholders of a question with the name of the node whose output is the
+/// input value.
 ///
 /// # Errors
 /// The mistake in the template.
@@ -55,10 +57,10 @@ pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
     Ok(renamed(text, &places, given))
 }
 
-/// A condition over the input.
+/// Converts a condition over `input` to a condition of the graph.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistake in the condition.
 pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("the condition `{text}`: {error}");
     let expression: Expression = text.parse().map_err(|error| wrong(&error))?;
@@ -66,14 +68,14 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     let mut places: Vec<usize> = inputs.map(|path| path.at).collect();
     places.sort_unstable();
     places.dedup();
-    // A name may be a word of CEL.
+    // The name of the node can be a word of CEL, so it is not used as an identifier.
     let name = if given == INPUT { INPUT.to_owned() } else { format!("nodes['{given}']") };
     let renamed = renamed(text, &places, &name);
     let expression: Expression = renamed.parse().map_err(|error| wrong(&error))?;
     Ok(Condition::Cel(expression.shown_as(text)))
 }
 
-/// The text with another name at these places, where `input` stands.
+/// Replaces `input` at these positions with another name.
 fn renamed(text: &str, places: &[usize], name: &str) -> String {
     let mut text = text.to_owned();
     for at in places.iter().rev().filter(|at| text[**at..].trim_start().starts_with(INPUT)).copied().collect::<Vec<_>>()

@@ -1,5 +1,10 @@
-//! Workflows put together with operators: values that say what runs after, beside and in place of what. This room makes
-//! graphs; it runs nothing and finds no names.
+//! Pipelines: workflows that are composed with operators, such as `draft >> review | check`.
+//!
+//! A [`Pipeline`] is a part of a workflow: a call, a value, a question or a combination of parts.
+//! The operators `>>`, `|`, `/` and `*` (`operators`) combine parts; a [`Choice`] selects one by
+//! conditions. The result is pure data (`pipeline_part`). `drafting` converts it to [`Graph`]s,
+//! which a runtime executes like any other graph. Names of tools, agents and workflows are resolved
+//! by the runtime.
 #![doc = include_str!("../docs/pipeline.md")]
 
 mod choice;
@@ -30,8 +35,9 @@ use crate::tool::ToolRef;
 use crate::value::NodeValue;
 use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind, RunLimits};
 
-/// A part of a workflow: it is given a value and has a value as its output. Operators put parts together; what they give is a
-/// part again. It is pure data: using one twice makes two nodes, and nothing runs before a runtime starts its workflow.
+/// A part of a workflow with an input value and an output value. Operators combine parts to new
+/// parts. A pipeline is pure data: using a part twice creates two nodes, and nothing is executed
+/// before a runtime starts the workflow.
 ///
 /// ```
 /// use agentflow::pipeline::{Pipeline, until};
@@ -49,8 +55,8 @@ use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind, Run
 #[doc(alias = "ParallelAgent")]
 pub struct Pipeline(Arc<Part>);
 
-/// What is wrong with a [`Pipeline`], a line each: templates and conditions that cannot be read, parts that cannot be as they are
-/// asked to be.
+/// Problems of a [`Pipeline`], one per line: invalid templates and conditions, and options that a
+/// part does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PipelineError(String);
@@ -65,40 +71,45 @@ impl Pipeline {
         self
     }
 
-    /// A call of a tool by its name, such as `count_words` or `mcp.files.read`. It is given an object, its arguments.
+    /// Creates a call of a tool by name, such as `count_words` or `mcp.files.read`. The input is an
+    /// object with the arguments.
     pub fn tool(name: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Call(ReferenceKind::Tool, name.into()))
     }
 
-    /// A run of an agent by its name. It is given its message: a text, or any other value, which it is shown as JSON.
+    /// Creates a call of an agent by name. The input is the message: a text, or any other value,
+    /// which is shown to the model as JSON.
     #[doc(alias = "OpaqueADKNode")]
     pub fn agent(name: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Call(ReferenceKind::Agent, name.into()))
     }
 
-    /// A run of a workflow by its name. It is given an object, its inputs.
+    /// Creates a call of a workflow by name. The input is an object with the inputs of the
+    /// workflow.
     pub fn workflow(name: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Call(ReferenceKind::Workflow, name.into()))
     }
 
-    /// A value. Texts in it are [templates](crate::template): `{input}` is what the part is given, `{input.title}` a part of
-    /// it, and `{state.tone}` a value of the state.
+    /// Creates a constant value. Its texts are [templates](crate::template): `{input}` is the input
+    /// of the part, `{input.title}` a field of it, and `{state.tone}` a value of the state.
     pub fn value(value: impl Into<Value>) -> Self {
         Self::of(Kind::Value(value.into()))
     }
 
-    /// A question that a person must agree to before what follows begins. It is a [template](crate::template) over `input` and
-    /// `state`, as in `"Transfer {input.amount}?"`. The person sees the value that is given, which is also the output. A denial
-    /// fails the run, unless there is an [`otherwise`](Self::otherwise).
+    /// Creates a question that a person must approve before the next part starts. The question is a
+    /// [template](crate::template) over `input` and `state`, as in `"Transfer {input.amount}?"`.
+    /// The person sees the input value, which is also the output. A denial fails the run, unless
+    /// the gate has an [`otherwise`](Self::otherwise).
     #[doc(alias = "GateNode")]
     #[doc(alias = "interrupt")]
     pub fn gate(question: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Gate(question.into(), None))
     }
 
-    /// Sets the part that runs when the question of this [`gate`](Self::gate) is denied, with the value that the gate is given:
-    /// `Pipeline::gate("May it be sent?").otherwise(Pipeline::value("kept"))`. Its output replaces that of the gate, and the run
-    /// continues. Without it a denial fails the run. Only a gate has one; for other parts [`graphs`](Self::graphs) returns an
+    /// Sets the part that runs if the question of this [`gate`](Self::gate) is denied, with the
+    /// input of the gate: `Pipeline::gate("May it be sent?").otherwise(Pipeline::value("kept"))`.
+    /// Its output replaces the output of the gate, and the run continues. Without it, a denial
+    /// fails the run. Only gates support this; for other parts [`graphs`](Self::graphs) returns an
     /// error.
     #[must_use]
     pub fn otherwise(self, part: impl Into<Self>) -> Self {
@@ -109,55 +120,60 @@ impl Pipeline {
         })
     }
 
-    /// Changes of the state, one after another. The output is the value that is given.
+    /// Creates a sequence of changes of the state. The output is the input value.
     #[doc(alias = "TransformNode")]
     pub fn transform(transforms: impl IntoIterator<Item = StateTransform>) -> Self {
         Self::of(Kind::Transform(transforms.into_iter().collect()))
     }
 
-    /// Runs parts at the same time, each with the value that is given; the first success is the output, and the others are
-    /// cancelled.
+    /// Runs parts concurrently with the same input. The output is the first success; the other
+    /// parts are cancelled.
     #[doc(alias = "RaceNode")]
     pub fn race<F: Into<Self>>(parts: impl IntoIterator<Item = F>) -> Self {
         Self::of(Kind::Race(parts.into_iter().map(Into::into).collect()))
     }
 
-    /// Runs a part for each item of the list that is given; the output is the list of the outputs, in the order of the items.
-    /// At most 16 run at once, unless the [policy](Self::policy) says otherwise.
+    /// Runs a part for each item of the input list. The output is the list of the outputs, in the
+    /// order of the items. At most 16 items run concurrently, unless the [policy](Self::policy)
+    /// sets another number.
     #[doc(alias = "MapOverNode")]
     pub fn map_over(part: impl Into<Self>) -> Self {
         Self::of(Kind::Map(part.into()))
     }
 
-    /// A part that runs when a condition holds, a line of [CEL](crate::expression) over `input`, the value that is given, and
-    /// `state`: `Pipeline::when("input.size < 10", quick).otherwise(slow)`. The output is that of the part that ran.
+    /// Creates a part that runs if a condition holds. The condition is a line of
+    /// [CEL](crate::expression) over `input`, the input value, and `state`:
+    /// `Pipeline::when("input.size < 10", quick).otherwise(slow)`. The output is the output of the
+    /// selected part.
     #[doc(alias = "route")]
     #[doc(alias = "RouteNode")]
     pub fn when(condition: impl Into<Arc<str>>, part: impl Into<Self>) -> Choice {
         Choice::new(condition.into(), part.into())
     }
 
-    /// This part, and then another one, which is given its output: the operator `>>`.
+    /// Runs another part after this part, with the output of this part as its input: the operator
+    /// `>>`.
     #[must_use]
     pub fn then(self, next: impl Into<Self>) -> Self {
         self >> next
     }
 
-    /// This part and another one at the same time, both with the value that is given: the operator `|`. The output is an
-    /// object of their outputs by their names.
+    /// Runs this part and another part concurrently with the same input: the operator `|`. The
+    /// output is an object with the outputs by the names of the parts.
     #[must_use]
     pub fn beside(self, other: impl Into<Self>) -> Self {
         self | other
     }
 
-    /// This part, and when it fails another one in its place: the operator `/`.
+    /// Runs another part with the same input if this part fails: the operator `/`.
     #[must_use]
     #[doc(alias = "FallbackNode")]
     pub fn fallback(self, other: impl Into<Self>) -> Self {
         self / other
     }
 
-    /// This part so many times, each time with its last output: the operator `*` with a number.
+    /// Runs this part `rounds` times, each time with its previous output: the operator `*` with a
+    /// number.
     #[must_use]
     #[doc(alias = "loop_")]
     #[doc(alias = "LoopAgent")]
@@ -165,22 +181,24 @@ impl Pipeline {
         self * rounds
     }
 
-    /// A part that sees the output of this one and changes nothing: a state that it would change is an error in it, and its
-    /// failure is not one of the run. What follows is given this part's output.
+    /// Runs another part with the output of this part, without any effect on the run: its output is
+    /// ignored, its failure does not fail the run, and changing the state is an error in it. The
+    /// next part receives the output of this part.
     #[must_use]
     #[doc(alias = "TapNode")]
     pub fn tap(self, part: impl Into<Self>) -> Self {
         self >> Self::of(Kind::Tap(part.into()))
     }
 
-    /// The name of this part: of its node, and of its field where parts run at the same time. Default: that of what is called.
+    /// Sets the name of this part: the name of its node, and of its field in the output of parallel
+    /// parts. Default: the name of the called tool, agent or workflow.
     #[must_use]
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         self.changed(|part| part.name = Some(name.into()))
     }
 
-    /// What a call is given in place of the value itself: JSON with [templates](Self::value), such as
-    /// `json!({"text": "{input.title}"})`.
+    /// Sets the argument of a call, which replaces the input value: JSON with
+    /// [templates](Self::value), such as `json!({"text": "{input.title}"})`.
     #[must_use]
     pub fn with(self, value: impl Into<Value>) -> Self {
         self.changed(|part| part.with = Some(value.into()))
@@ -193,70 +211,76 @@ impl Pipeline {
         self.changed(|part| drop(part.saves.insert(key.into(), String::new())))
     }
 
-    /// The type of the output. What a called tool, agent or workflow gives must be of it, as far as that is known when the
-    /// workflow is first used; what follows is checked against it.
+    /// Sets the type of the output. The next part is checked against it. The output of the called
+    /// tool, agent or workflow must have this type; if its type is known, that is checked when the
+    /// workflow is first used.
     #[must_use]
     #[doc(alias = "produces_type")]
     pub fn output<T: NodeValue>(self) -> Self {
         self.changed(|part| part.output = NodeSchema::of::<T>())
     }
 
-    /// The type of the value that this part is given when it is a workflow by itself.
+    /// Sets the type of the input, for a part that is a separate workflow.
     #[must_use]
     #[doc(alias = "consumes_type")]
     pub fn input<T: NodeValue>(self) -> Self {
         self.changed(|part| part.input = NodeSchema::of::<T>())
     }
 
-    /// How long each attempt may take; of a gate, how long the answer is waited for. What runs then is cancelled, and the part
-    /// fails.
+    /// Sets the time limit of each attempt; for a gate, the time limit for the answer. When it is
+    /// exceeded, the part is cancelled and fails.
     #[must_use]
     #[doc(alias = "TimeoutNode")]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.changed(|part| part.policy = Some(part.policy.take().unwrap_or_default().timeout(timeout)))
     }
 
-    /// How often it is tried again after a failure.
+    /// Sets the maximum number of retries after a failure.
     #[must_use]
     pub fn retry(self, retries: u32) -> Self {
         self.changed(|part| part.policy = Some(part.policy.take().unwrap_or_default().retry(retries)))
     }
 
-    /// All that is done when it fails, takes long, or needs a person's word.
+    /// Sets the whole policy: retries, time limits, approval and the reaction to failures.
     #[doc(alias = "Preset")]
     #[must_use]
     pub fn policy(self, policy: NodePolicy) -> Self {
         self.changed(|part| part.policy = Some(policy))
     }
 
-    /// Asks a decider before each call in it, also in parts that are repeated or run for each item: the call is made, is
-    /// skipped, or is given something else, as [`NodeDecision`](crate::workflow::NodeDecision) says. A call whose output what
-    /// follows reads cannot be skipped; one that observes ([`tap`](Self::tap)) can. A part of a larger pipeline is a workflow of
-    /// its own then, and in it its own decider is asked. Default: nobody is asked.
+    /// Sets a decider that is called before each call in this part, also in repeated parts and
+    /// items. It decides whether the call is made, skipped, or made with another argument, see
+    /// [`NodeDecision`](crate::workflow::NodeDecision). A call cannot be skipped if the next part
+    /// reads its output; a [`tap`](Self::tap) can. As a part of a larger pipeline, the part becomes
+    /// a separate workflow, in which only its own decider is called. Default: no decider.
     #[must_use]
     pub fn decider(self, decider: Decider) -> Self {
         self.changed(|part| part.decider = Some(decider))
     }
 
-    /// Bounds each run of its workflow. A part of a larger pipeline has no run of its own, so there the limits of that one count
-    /// and these do not; [`timeout`](Self::timeout) bounds a part. Default: the limits of the runtime alone.
+    /// Sets the limits of each run of the workflow. They have no effect for a part of a larger
+    /// pipeline, which runs in the run of that pipeline; use [`timeout`](Self::timeout) to limit a
+    /// part. Default: only the limits of the runtime.
     #[doc(alias = "with_config")]
     #[must_use]
     pub fn limits(self, limits: RunLimits) -> Self {
         self.changed(|part| part.limits = limits)
     }
 
-    /// The graphs of a workflow of this name: those first that others call, the workflow last. Its input is `input`.
-    /// [`RuntimeBuilder::pipeline`](crate::runtime::RuntimeBuilder::pipeline) makes it known to a runtime.
+    /// Returns the graphs of a workflow with this name: called workflows before their callers, and
+    /// the workflow itself last. Its input is named `input`.
+    /// [`RuntimeBuilder::pipeline`](crate::runtime::RuntimeBuilder::pipeline) registers it in a
+    /// runtime.
     ///
     /// # Errors
-    /// All that is wrong whatever the names in it refer to.
+    /// All problems that can be found without resolving the names of tools, agents and workflows.
     #[doc(alias = "compile")]
     pub fn graphs(&self, name: &str) -> Result<Vec<Graph>, PipelineError> {
         Ok(self.written_graphs(name)?.into_iter().map(|(graph, _)| graph).collect())
     }
 
-    /// The same, with the parts of a document that their nodes are.
+    /// Returns the graphs, with the numbers of the parts in the document that their nodes come
+    /// from.
     pub(crate) fn written_graphs(&self, name: &str) -> Result<Vec<WrittenGraph>, PipelineError> {
         let mut drafting = Drafting::new(name);
         drafting.workflow(self);
@@ -264,7 +288,7 @@ impl Pipeline {
         if problems.is_empty() { Ok(graphs) } else { Err(PipelineError(problems.join("\n"))) }
     }
 
-    /// The agents and tools that it was made of, beside those that it names.
+    /// Returns the agents and tools that were passed as values instead of names.
     pub(crate) fn given(&self) -> Vec<Given> {
         let mut all = Vec::new();
         self.0.given(&mut all);
@@ -272,21 +296,21 @@ impl Pipeline {
     }
 }
 
-/// The agent is known by its name to the runtime that is given the pipeline.
+/// The runtime that receives the pipeline registers the agent by its name.
 impl<O: 'static> From<Agent<O>> for Pipeline {
     fn from(agent: Agent<O>) -> Self {
         Self::of(Kind::Given(Given::Agent(ErasedAgent::new(agent))))
     }
 }
 
-/// The agent is known by its name to the runtime that is given the pipeline.
+/// The runtime that receives the pipeline registers the agent by its name.
 impl<O: 'static> From<&Agent<O>> for Pipeline {
     fn from(agent: &Agent<O>) -> Self {
         agent.clone().into()
     }
 }
 
-/// The tool is known by its name to the runtime that is given the pipeline.
+/// The runtime that receives the pipeline registers the tool by its name.
 impl From<ToolRef> for Pipeline {
     fn from(tool: ToolRef) -> Self {
         Self::of(Kind::Given(Given::Tool(tool)))
@@ -299,7 +323,7 @@ impl From<&Pipeline> for Pipeline {
     }
 }
 
-/// Shows how it is put together, with operators.
+/// Shows the composition with operators.
 impl fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

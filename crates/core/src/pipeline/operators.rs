@@ -1,4 +1,5 @@
-//! The operators of pipelines: `>>` after, `|` beside, `/` in place of, `*` again. They make values and change none.
+//! The operators of pipelines: `>>` sequence, `|` parallel, `/` fallback, `*` repetition. They
+//! return new values.
 
 use std::fmt;
 use std::ops::{BitOr, Div, Mul, Shr};
@@ -7,25 +8,26 @@ use std::sync::Arc;
 use super::Pipeline;
 use super::pipeline_part::Kind;
 
-/// The most rounds of a repetition with a condition, unless it says otherwise.
+/// Default maximum number of rounds of a repetition with a condition.
 const ROUNDS: u32 = 10;
 
-/// How long a part is repeated; made by [`until`].
+/// End condition of a repetition; created by [`until`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Until {
     pub(super) condition: Option<Arc<str>>,
     pub(super) most: u32,
 }
 
-/// Repeats a part, each time with its last output, until a line of [CEL](crate::expression) over `item`, the last output, is
-/// `true`: `critic * until("item.score >= 8").max(3)`. At most 10 rounds, unless [`Until::max`] says otherwise; the output is
-/// that of the last round, whether or not the condition holds then.
+/// Repeats a part, each time with its previous output, until a line of [CEL](crate::expression)
+/// over `item`, the previous output, is `true`: `critic * until("item.score >= 8").max(3)`. The
+/// default maximum is 10 rounds; [`Until::max`] sets another one. The output is the output of the
+/// last round, even if the condition does not hold.
 pub fn until(condition: impl Into<Arc<str>>) -> Until {
     Until { condition: Some(condition.into()), most: ROUNDS }
 }
 
 impl Until {
-    /// The most rounds; at least 1.
+    /// Sets the maximum number of rounds; at least 1.
     #[must_use]
     pub fn max(mut self, rounds: u32) -> Self {
         self.most = rounds;
@@ -42,8 +44,8 @@ impl fmt::Debug for Until {
     }
 }
 
-/// Puts two parts together that stand in a row: parts that were put together so before, and of which nothing else was said,
-/// become one row.
+/// Combines two parts of a row. A part that is a row of the same kind without options is merged
+/// into the new row.
 fn row(
     one: Pipeline,
     other: Pipeline,
@@ -57,7 +59,7 @@ fn row(
     Pipeline::of(kind(parts.collect()))
 }
 
-/// An operator of two parts, each given as it is or borrowed.
+/// Implements an operator for two parts, owned or borrowed.
 macro_rules! operator {
     ($(#[$doc:meta])+ $operator:ident, $method:ident, $kind:ident) => {
         $(#[$doc])+
@@ -85,19 +87,21 @@ macro_rules! operator {
 }
 
 operator! {
-    /// This part, and then the other one, which is given its output.
+    /// Runs the other part after this part, with the output of this part as its input.
     Shr, shr, Sequence
 }
 operator! {
-    /// Both at the same time, with the same value; the output is an object of their outputs by their names.
+    /// Runs both parts concurrently with the same input. The output is an object with their outputs
+    /// by name.
     BitOr, bitor, Parallel
 }
 operator! {
-    /// This part, and when it fails the other one with the same value.
+    /// Runs the other part with the same input if this part fails.
     Div, div, Fallback
 }
 
-/// Again and again, each time with the last output: so many times, or until a condition holds.
+/// Repeats the part, each time with its previous output, a number of times or until a condition
+/// holds.
 impl<U: Into<Until>> Mul<U> for Pipeline {
     type Output = Pipeline;
 
@@ -106,7 +110,8 @@ impl<U: Into<Until>> Mul<U> for Pipeline {
     }
 }
 
-/// Again and again, each time with the last output: so many times, or until a condition holds.
+/// Repeats the part, each time with its previous output, a number of times or until a condition
+/// holds.
 impl<U: Into<Until>> Mul<U> for &Pipeline {
     type Output = Pipeline;
 
@@ -115,7 +120,7 @@ impl<U: Into<Until>> Mul<U> for &Pipeline {
     }
 }
 
-/// So many rounds.
+/// Repeats a part a number of times.
 impl From<u32> for Until {
     fn from(rounds: u32) -> Self {
         Self { condition: None, most: rounds }

@@ -1,4 +1,4 @@
-//! What a pipeline consists of: calls, values, questions, and how parts are put together. It makes no graph.
+//! The data of a pipeline: calls, values, questions, and combinations of parts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::state::StateTransform;
 use crate::tool::ToolRef;
 use crate::workflow::{Decider, NodePolicy, NodeSchema, ReferenceKind, RunLimits};
 
-/// A part with what is said of it.
+/// A part with its options.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) kind: Kind,
@@ -21,15 +21,15 @@ pub(super) struct Part {
     pub(super) with: Option<Value>,
     pub(super) saves: BTreeMap<String, String>,
     pub(super) policy: Option<NodePolicy>,
-    /// Who is asked before each call in it; it is a workflow of its own then.
+    /// Decider of the calls in the part, which is then a separate workflow.
     pub(super) decider: Option<Decider>,
-    /// What bounds its runs, where it is a workflow by itself; as a part it has none.
+    /// Limits of the runs, for a part that is a workflow. Ignored for a part of a larger pipeline.
     pub(super) limits: RunLimits,
     pub(super) input: NodeSchema,
     pub(super) output: NodeSchema,
-    /// Which part of a document it is.
+    /// Number of the part in its document.
     pub(super) written: Option<usize>,
-    /// `true` if a part other than a gate was given an `otherwise`.
+    /// `true` if `otherwise` was set on a part other than a gate.
     pub(super) otherwise: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     Call(ReferenceKind, Arc<str>),
     Given(Given),
     Value(Value),
-    /// A question, and the part that runs when it is denied.
+    /// A question, and the part that runs if it is denied.
     Gate(Arc<str>, Option<Pipeline>),
     Transform(Vec<StateTransform>),
     Sequence(Vec<Pipeline>),
@@ -47,12 +47,12 @@ pub(super) enum Kind {
     Race(Vec<Pipeline>),
     Repeat(Pipeline, Until),
     Map(Pipeline),
-    /// Each with its condition; of the last one it may be missing.
+    /// Parts with their conditions. Only the last part may have none.
     Choice(Vec<(Option<Arc<str>>, Pipeline)>),
     Tap(Pipeline),
 }
 
-/// An agent or a tool that was given as a value.
+/// An agent or a tool that was passed as a value.
 #[derive(Clone)]
 pub(crate) enum Given {
     Agent(ErasedAgent),
@@ -76,8 +76,9 @@ impl Part {
         }
     }
 
-    /// Whether nothing is said of it but what it is.
+    /// Returns `true` if no options are set.
     pub(super) fn is_bare(&self) -> bool {
+        // The pattern names every field, so that a new option must be considered here.
         let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output, written: _, otherwise: _ } =
             self;
         let any = NodeSchema::default();
@@ -85,7 +86,7 @@ impl Part {
         is_plain && *input == any && *output == any
     }
 
-    /// The kind and the name of what it calls, if it is a call.
+    /// Returns the kind and the name of the called item, if the part is a call.
     pub(super) fn call(&self) -> Option<(ReferenceKind, &str)> {
         match &self.kind {
             Kind::Call(kind, name) => Some((*kind, name)),
@@ -95,7 +96,8 @@ impl Part {
         }
     }
 
-    /// What it is called by those around it.
+    /// Returns the name of the part, or a default label: the name of the called item, or the kind
+    /// of the part.
     pub(super) fn label(&self) -> String {
         if let Some(name) = &self.name {
             return name.to_string();
@@ -108,6 +110,7 @@ impl Part {
             Kind::Parallel(_) => "together",
             Kind::Race(_) => "race",
             Kind::Choice(_) => "choice",
+            // A combination with the output of one of its parts is named after that part.
             Kind::Sequence(parts) => return parts.last().map_or_else(|| "sequence".to_owned(), |last| last.0.label()),
             Kind::Fallback(parts) => {
                 return parts.first().map_or_else(|| "fallback".to_owned(), |first| first.0.label());
@@ -117,7 +120,7 @@ impl Part {
         label.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
     }
 
-    /// The parts in it.
+    /// The nested parts.
     fn parts(&self) -> Vec<&Pipeline> {
         match &self.kind {
             Kind::Sequence(parts) | Kind::Parallel(parts) | Kind::Fallback(parts) | Kind::Race(parts) => {
@@ -130,7 +133,7 @@ impl Part {
         }
     }
 
-    /// The agents and tools in it, each once.
+    /// Adds the agents and tools in this part to `all`, each once.
     pub(super) fn given(&self, all: &mut Vec<Given>) {
         if let Kind::Given(given) = &self.kind
             && !all.iter().any(|other| other.is(given))

@@ -1,4 +1,4 @@
-//! `Approval`: a person's answer to a gate of the usual type. It asks nothing and decides nothing.
+//! `Approval`: a person's answer to a yes-or-no question, and its JSON Schema.
 
 use agentflow_schema::schema::{Definitions, part_of};
 use schemars::JsonSchema;
@@ -20,8 +20,8 @@ pub enum Approval {
         /// What the person said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
-        /// All arguments of the call, in the place of those that were asked about. Only the question about the call of a
-        /// tool takes them.
+        /// All arguments of the call, replacing the arguments in the question. Only questions about
+        /// a tool call accept them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(skip)]
         arguments: Option<Value>,
@@ -35,23 +35,23 @@ pub enum Approval {
 }
 
 impl Approval {
-    /// It may.
+    /// Creates an answer that grants the approval.
     pub const fn granted() -> Self {
         Self::Granted { comment: None, arguments: None }
     }
 
-    /// The call of a tool may be made with these arguments, which are all of it, as a JSON object:
-    /// `Approval::granted_with(json!({"amount": 5}))`.
+    /// Creates an answer that grants a tool call with changed arguments. `arguments` is a JSON
+    /// object with all arguments of the call: `Approval::granted_with(json!({"amount": 5}))`.
     pub const fn granted_with(arguments: Value) -> Self {
         Self::Granted { comment: None, arguments: Some(arguments) }
     }
 
-    /// It may not, for a reason.
+    /// Creates an answer that denies the approval, with a reason.
     pub fn denied(comment: impl Into<String>) -> Self {
         Self::Denied { comment: Some(comment.into()) }
     }
 
-    /// The arguments that a person gave in the place of others.
+    /// Returns the changed arguments.
     pub(crate) fn arguments(&self) -> Option<&Value> {
         match self {
             Self::Granted { arguments, .. } => arguments.as_ref(),
@@ -59,16 +59,16 @@ impl Approval {
         }
     }
 
-    /// Whether it may.
+    /// Returns `true` if the approval was granted.
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted { .. })
     }
 }
 
-/// An answer of the usual type.
+/// Parses an answer as an [`Approval`].
 ///
 /// # Errors
-/// What is wrong with it, and what to write.
+/// Returns a message that describes the problem and the expected form.
 pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, String> {
     answer.decode().map_err(|error| {
         format!(
@@ -78,7 +78,8 @@ pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, String> {
     })
 }
 
-/// The schema of an answer to the question about a call: an [`Approval`] with arguments as the tool takes them.
+/// Returns the JSON Schema of an answer to the question about a tool call: an [`Approval`] with
+/// arguments that match the tool's parameters.
 pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
     let mut definitions = Definitions::default();
     let mut schema = definitions.embed(&<Approval as NodeValue>::schema());
@@ -90,18 +91,20 @@ pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
     schema
 }
 
-/// The schema of the arguments in the schema of an answer; `None` when it takes none.
+/// Extracts the schema of the arguments from the schema of an answer; `None` if the answer has no
+/// arguments.
 pub(crate) fn arguments_schema(answer: &Value) -> Option<Value> {
     let arguments = granted_of(&mut answer.clone())?.remove("arguments")?;
     Some(part_of(&arguments, answer))
 }
 
-/// Whether the question about a call is answered with an [`Approval`], by the schema of its answer.
-pub(crate) fn asks_approval(answer: &Encoded) -> bool {
+/// Returns `true` if the question about a call expects an [`Approval`], according to its answer
+/// schema.
+pub fn asks_approval(answer: &Encoded) -> bool {
     answer.decode().is_ok_and(|mut answer: Value| granted_of(&mut answer).is_some())
 }
 
-/// What the schema of an answer says of one that agrees.
+/// Returns the properties of the granting variant in the schema of an answer.
 fn granted_of(schema: &mut Value) -> Option<&mut Map<String, Value>> {
     let forms = schema.get_mut("oneOf")?.as_array_mut()?;
     let granted =

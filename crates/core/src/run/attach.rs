@@ -1,5 +1,5 @@
-//! Attaching to a run by its id: one that this process executes, or one of another process, which is followed through the
-//! store. It controls nothing.
+//! Attaches to a run by its id: a run that this process executes, or a run of another process,
+//! which is followed through the store.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::{EventKind, RunCompleted, RunId};
 use crate::store::{RunRecord, Store, StoreError};
 
-/// A run as it is now, and from now on.
+/// Attaches to a run.
 pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
     let store = host.require_store()?;
     if let Some(shared) = host.live.as_ref().and_then(|live| live.get(run)) {
@@ -22,7 +22,7 @@ pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
             here.log.until_closed().await;
             match here.log.end() {
                 Some(end) => outcome(&here, end),
-                // It stopped here and may continue elsewhere.
+                // The run stopped here and may continue in another process.
                 None => {
                     let (run, wanted) = (here.id.clone(), Arc::downgrade(&here));
                     drop(here);
@@ -35,7 +35,7 @@ pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
     mirror(host, run).await
 }
 
-/// A run that is followed through the store, whoever executes it.
+/// Follows a run through the store.
 pub(super) async fn mirror(host: &Arc<Host>, run: &RunId) -> Result<Life> {
     let store = host.require_store()?;
     let mirror = mirrored(host, &store, run).await?;
@@ -43,10 +43,13 @@ pub(super) async fn mirror(host: &Arc<Host>, run: &RunId) -> Result<Life> {
     Ok(Life::watched(mirror, async move { follow(&store, &run, &of, &of).await }))
 }
 
-/// What is recorded of a run so far. Its log belongs to whoever looks: it has no sinks and writes nothing.
+/// Creates a mirror of a run with all events recorded so far. Its log has no sinks and is not
+/// written to a store.
 async fn mirrored(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Result<Arc<RunShared>> {
     let mut events = read_events(store, run, 0).await?;
     let ended = RunRecord::from_events(&events).is_some_and(|run| run.status.has_ended());
+    // The end is recorded below instead of restored, because an end among restored records does not
+    // count.
     let end = if ended { events.pop() } else { None };
     let shared = Arc::new(RunShared::mirror(run.clone(), host));
     shared.log.restore(0, Vec::new(), events);
@@ -56,8 +59,8 @@ async fn mirrored(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Resu
     Ok(shared)
 }
 
-/// Records in a mirror what another process records, until the run has ended. Stops when nobody has a handle of the run,
-/// and so `wanted`, any more.
+/// Copies the events that another process records into the mirror, until the run has ended. Stops
+/// when the last handle of the run, and therefore `wanted`, was dropped.
 async fn follow(
     store: &Arc<dyn Store>,
     run: &RunId,
@@ -76,6 +79,7 @@ async fn follow(
             }
         }
         tokio::time::sleep(pause).await;
+        // Polls less often while the run records no events.
         pause = longest.min(pause * 2);
         let read = async {
             let seen = mirror.upgrade().map_or(0, |shared| shared.log.visible());
@@ -102,7 +106,7 @@ async fn follow(
     }
 }
 
-/// The outcome of a run by its last event.
+/// Returns the outcome of a run from its last event.
 fn outcome(shared: &Arc<RunShared>, end: EventKind) -> Result<Ended> {
     match end {
         EventKind::RunCompleted(completed) => Ok(match &*completed {

@@ -1,7 +1,9 @@
-//! Control requests to a run by its id: pause, unpause, cancel, retry, answer, send a message to and close one that this process, another process
-//! or none executes. It decides nothing: the run's process or `control_events` does.
+//! Control requests to a run by its id: pause, unpause, cancel, retry, answer, message, close. The
+//! run may be executed by this process, by another process, or by none. The process of the run or
+//! `control_events` decides about the request.
 //!
-//! A granted request is stored first; the caller gets the outcome when its effect is in the store.
+//! A granted request is stored before it takes effect, and the caller receives the outcome when the
+//! effect is in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +22,13 @@ use crate::event::{Event, EventKind, NotUndone, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{MessageId, RunStatus, Store, StoreError, StoreErrorKind};
 
-/// How long the process that executes a run is waited for.
+/// Maximum time to wait for the process that executes a run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often another process is looked at through the store: at first, and at most.
+/// Initial and maximum interval for polling another process through the store.
 pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
-/// Does what is asked of a run, wherever it is executed, and returns when that is kept.
-/// `by` is the operator who asks, where the request does not name them.
+/// Carries out a request on a run, wherever the run is executed. Returns when the effect is stored.
+/// `by` is the operator, unless the request contains one.
 pub(crate) async fn control(
     host: &Arc<Host>,
     run: &RunId,
@@ -36,7 +38,7 @@ pub(crate) async fn control(
     control_again(host, run, (request, by), EarlierAsking::default()).await
 }
 
-/// The same for a request that a process was asked for before.
+/// Carries out a request that may have been sent to a process before.
 pub(super) async fn control_again(
     host: &Arc<Host>,
     run: &RunId,
@@ -47,6 +49,7 @@ pub(super) async fn control_again(
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
     let mut events_read = 0;
     loop {
+        // Holding a reservation prevents other tasks of this process from opening the run.
         let reservation = match here.find(run).await {
             Found::Live(live) => {
                 if earlier.may_be_recorded(&request) {
@@ -58,7 +61,7 @@ pub(super) async fn control_again(
                 let events = live.log.visible();
                 match live.ask(request.clone(), by.clone()).await {
                     Ok(outcome) => return Ok(outcome?),
-                    // It stopped before the outcome was told: what it is now is looked at anew.
+                    // The run stopped before the outcome was known. Looks up the run again.
                     Err(granting) => {
                         earlier.after.get_or_insert(events);
                         earlier.granting = granting;
@@ -69,12 +72,13 @@ pub(super) async fn control_again(
             Found::Free(reservation) => reservation,
         };
         match control_at_rest(host, &store, run, (&request, by.as_ref()), &earlier, &mut events_read).await {
-            // Its journal grew meanwhile.
+            // The journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
                 earlier.after.get_or_insert(events_read);
             }
             Ok(then) => {
+                // Released first, because a resume reserves the run itself.
                 drop(reservation);
                 return follow_up(host, &store, run, then).await;
             }
@@ -87,16 +91,17 @@ pub(super) async fn control_again(
     }
 }
 
-/// A request that a process was asked for which executed the run and ended before it reported the outcome. That process may
-/// have recorded the request. The record counts then, also if another process continues the run.
+/// An earlier attempt to send a request, to a process that executed the run and stopped before it
+/// reported the outcome. That process may have recorded the request. The record then counts, even
+/// if another process continues the run.
 ///
-/// A process that was asked through the store keeps the outcome with the record, so an outcome that is missing there was not
-/// recorded.
+/// A request that was sent through the store needs no such check: its outcome is stored with its
+/// record, so a missing outcome means that it was not recorded.
 #[derive(Default)]
 pub(super) struct EarlierAsking {
     /// Number of events in the journal when the first process was asked.
     pub(super) after: Option<u64>,
-    /// The events by which the last process granted the request, if it is one of this program.
+    /// The events by which the last process granted the request, if it was this process.
     pub(super) granting: Option<GrantingEvents>,
 }
 
@@ -108,10 +113,10 @@ impl EarlierAsking {
         }
     }
 
-    /// Returns true if an event that grants such a request may be the record of this one.
+    /// Returns `true` if an event that grants such a request may be the record of this request.
     fn may_include(&self, request: &ControlRequest, event: &Event) -> bool {
         match request {
-            // A message is known by its id.
+            // A message is identified by its id.
             ControlRequest::Message { .. } => true,
             _ if request.is_known_by_number() => self.granting.is_some_and(|granting| granting.may_include(event)),
             _ => self.after.is_some_and(|after| event.seq > after),
@@ -119,13 +124,13 @@ impl EarlierAsking {
     }
 }
 
-/// What follows from a request to a run that no process executes.
+/// The action that follows a request to a run that no process executes.
 enum Then {
-    /// It waits for a process that resumes it, or has ended.
+    /// No action: the run waits for a process that resumes it, or has ended.
     Rests,
-    /// It continues here, if it can.
+    /// The run continues in this process, if possible.
     Continues,
-    /// It undoes what it had done, and ends.
+    /// The run compensates and ends.
     Undoes,
 }
 
@@ -140,8 +145,8 @@ async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: 
     }
 }
 
-/// Finds the record of a request that a process was asked for before, and returns the next action; `None` if the request is
-/// not recorded.
+/// Finds the record of a request that was sent before, and returns the next action; `None` if the
+/// request is not recorded.
 fn done_before(
     host: &Host,
     events: &[Event],
@@ -168,22 +173,25 @@ fn done_before(
     })
 }
 
-/// Returns `true` while calls of the run are to be undone.
+/// Returns `true` while the run must compensate calls.
 fn is_undone(state: &RunState) -> bool {
     state.compensating && !state.status.has_ended()
 }
 
-/// Resumes a run that was retried, where the program knows what it runs. Elsewhere it waits for a process that does.
+/// Resumes a retried run, if the program has its definition. Otherwise the run waits for a process
+/// that does.
 async fn continue_here(host: &Arc<Host>, run: &RunId) {
     if let Err(error) = (host.resume)(host, run).await {
         tracing::warn!(%run, error = host.redacted(error), "a run is to continue and waits: it could not be resumed here");
     }
 }
 
-/// Lets a run that was cancelled undo what it had done, and waits for its end; also where another process does that.
+/// Executes the compensation of a cancelled run and waits for its end, also if another process
+/// executes it.
 ///
 /// # Errors
-/// [`Error::CompensationOwed`] when this process cannot: the run stays as it is, and another process can.
+/// [`Error::CompensationOwed`] if this process cannot compensate. The run stays unchanged, and
+/// another process can continue it.
 async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Result<()> {
     let problem = match (host.resume)(host, run).await {
         Ok(()) => None,
@@ -193,7 +201,7 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
     };
     let problem = match problem {
         Some(problem) => problem,
-        // Whatever it ends with: the record says how it did.
+        // The outcome is ignored, because the record of the run below contains it.
         None => match attach(host, run).await?.end().await {
             Err(Error::Store(error)) => error.to_string(),
             _ => String::new(),
@@ -217,8 +225,8 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
     }
 }
 
-/// Carries out a request on a run that no process executes: writes the resulting events into its journal, in one commit.
-/// Sets `events_read` to the number of events in the journal.
+/// Carries out a request on a run that no process executes: writes the resulting events into its
+/// journal, in one commit. Sets `events_read` to the number of events in the journal.
 async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,
@@ -236,7 +244,7 @@ async fn control_at_rest(
     let state = RunState::of(&events);
     let cancels = matches!(request, ControlRequest::Cancel { .. });
     if cancels && is_undone(&state) {
-        // It was cancelled before, or failed, and nobody has undone what it had done.
+        // The run was cancelled or failed before, and its compensation is not finished.
         return match store.holder(run).await? {
             Some(process) => Err(StoreError::busy(run, &process).into()),
             None => Ok(Then::Undoes),
@@ -245,7 +253,7 @@ async fn control_at_rest(
     let time = host.clock.now();
     let new = match host.events_for(&state, request, Recorder::AtRest) {
         Ok(new) => new,
-        // Of a run that is executed elsewhere, that process knows better.
+        // The process that executes the run has newer data.
         Err(error) => {
             return match store.holder(run).await? {
                 Some(process) => Err(StoreError::busy(run, &process).into()),
@@ -271,6 +279,7 @@ async fn control_at_rest(
         let seq = after + new.len() as u64;
         new.extend(events_of(end, seq));
     }
+    // Fails with `Fenced` if the journal has grown since it was read.
     store.amend(run, after, new).await?;
     Ok(match request {
         _ if undoes => Then::Undoes,
@@ -279,7 +288,8 @@ async fn control_at_rest(
     })
 }
 
-/// The end of a cancelled run that has no call to undo; `None` when it has one. `new` are the events that cancel it.
+/// Returns the end of a cancelled run that has no call to compensate; `None` if there is one. `new`
+/// are the events that cancel the run.
 fn end_without_undoing(events: &[Event], new: &[Event]) -> Option<Vec<(StepPath, EventKind)>> {
     let reason = new.iter().find_map(|event| match &event.kind {
         EventKind::RunCompensating { cancelled: Some(reason), .. } => Some(Arc::clone(reason)),
@@ -301,8 +311,8 @@ fn end_without_undoing(events: &[Event], new: &[Event]) -> Option<Vec<(StepPath,
     ])
 }
 
-/// Leaves the request for the process that executes the run and waits for its outcome; `None` when that process no
-/// longer does.
+/// Sends the request to the process that executes the run and waits for its outcome. Returns `None`
+/// if that process no longer executes the run.
 async fn control_elsewhere(
     store: &Arc<dyn Store>,
     run: &RunId,
@@ -313,17 +323,19 @@ async fn control_elsewhere(
     let body = serde_json::to_string(&body).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
     let message = match store.send(run, body).await {
         Ok(message) => message,
+        // The run has ended meanwhile. The caller looks it up again.
         Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let waited = tokio::time::timeout(PATIENCE, wait_for(store, run, message)).await;
-    // Taken back: an outcome that came meanwhile counts, and without one nothing was done and nothing will be.
+    // The message is withdrawn. An outcome that was stored meanwhile counts; without one, the
+    // request has had no effect and will have none.
     if let Some(outcome) = store.withdraw(message).await?.as_deref().and_then(read_outcome) {
         return Ok(Some(outcome));
     }
     match waited {
         Ok(left) => left.map(|()| None).map_err(Error::from),
-        // The request was taken, and its outcome is the end of the run.
+        // The request was accepted, and its outcome is the end of the run.
         Err(_) if matches!(request, ControlRequest::Cancel { .. }) && is_compensating(store, run).await? => {
             let problem = format!(
                 "the process that executes the run `{run}` undoes what the run had done, and has not ended that within \
@@ -346,13 +358,15 @@ async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, St
     Ok(store.record(run).await?.is_some_and(|record| record.status == RunStatus::Compensating))
 }
 
-/// Returns true if one of the possible events grants a request; both as they are recorded.
+/// Returns `true` if one of the possible events grants the request. Both are in their recorded,
+/// redacted form.
 fn was_done(request: &ControlRequest, events: &[Event], is_possible: impl Fn(&Event) -> bool) -> bool {
     let mut all = events.iter().enumerate();
     all.any(|(at, event)| is_possible(event) && is_done(request, event) && answers(request, event, &events[..at]))
 }
 
-/// Whether an answer is one to the question that a request names: the last one before it at its path.
+/// Returns `true` if an answer refers to the question that the request names: the last question at
+/// the path before the answer.
 fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
     let ControlRequest::Answer { question: Some(named), .. } = request else { return true };
     let asked = before.iter().rev().filter(|event| event.path == answer.path).find_map(|event| match &event.kind {
@@ -362,7 +376,7 @@ fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
     asked == Some(named)
 }
 
-/// Whether an event is what a request asked for, whichever asking it answers.
+/// Returns `true` if an event grants the request. Ignores the id of an answered question.
 fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
     match (request, &event.kind) {
@@ -382,7 +396,7 @@ fn is_done(request: &ControlRequest, event: &Event) -> bool {
     }
 }
 
-/// Waits until a message has an outcome, or nobody is left to give it one.
+/// Waits for the outcome of a message. Also returns when no process is left to handle it.
 async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Result<(), StoreError> {
     let (mut pause, longest) = LOOK;
     loop {
@@ -390,7 +404,7 @@ async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Re
         if store.outcome(message).await?.is_some() {
             return Ok(());
         }
-        // At the longest distance, since this asks more of the store.
+        // Only at the maximum interval, since these queries are more expensive.
         if pause == longest
             && (store.record(run).await?.is_none_or(|run| run.status.has_ended()) || store.holder(run).await?.is_none())
         {

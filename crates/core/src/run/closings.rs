@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Resources of ended runs and sessions that are being closed.
+/// The resources of ended runs and sessions that are being closed.
 #[derive(Debug, Default)]
 pub(crate) struct Closings {
     open: AtomicUsize,
@@ -13,18 +13,18 @@ pub(crate) struct Closings {
 }
 
 impl Closings {
-    /// Counts one more until the guard is dropped.
+    /// Counts a closing resource until the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Closing {
         self.open.fetch_add(1, Ordering::SeqCst);
         Closing(Arc::clone(self))
     }
 
-    /// Waits until all are closed.
+    /// Waits until all resources are closed.
     pub(crate) async fn until_closed(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // From now on no end is missed.
+            // Enabled before the count is read, so that an end in between is not missed.
             ended.as_mut().enable();
             if self.open.load(Ordering::SeqCst) == 0 {
                 return;
@@ -34,7 +34,7 @@ impl Closings {
     }
 }
 
-/// Resources that are being closed until this is dropped.
+/// A guard that counts a closing resource.
 pub(super) struct Closing(Arc<Closings>);
 
 impl Drop for Closing {

@@ -1,4 +1,4 @@
-//! `ControlCall`: a control request that is about to be made, with the operator who makes it.
+//! `ControlCall`: a control request that was not sent yet, with the operator who sends it.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -8,11 +8,12 @@ use super::control_request::ControlRequest;
 use crate::error::Result;
 use crate::future::BoxFuture;
 
-/// Makes a request for an operator.
+/// Sends a request on behalf of an operator.
 type Ask<'a> = Box<dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a>;
 
-/// A control request to a run that is made when this is awaited: pause, unpause, cancel, close or a message. Returned by
-/// [`Runtime::pause`](crate::Runtime::pause), [`RunHandle::pause`](crate::RunHandle::pause) and the like.
+/// A control request to a run (pause, unpause, cancel, close or a message) that is sent when the
+/// value is awaited. Returned by methods such as [`Runtime::pause`](crate::Runtime::pause) and
+/// [`RunHandle::pause`](crate::RunHandle::pause).
 ///
 /// ```
 /// use agentflow::event::EventKind;
@@ -29,7 +30,9 @@ type Ask<'a> = Box<dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a,
 /// # }
 /// ```
 ///
-/// Dropped before it is awaited, nothing is asked. Dropping the future leaves open whether the request has its effect.
+/// # Cancel safety
+/// A `ControlCall` that is dropped before it is awaited sends no request. If its future is dropped,
+/// the request may or may not take effect.
 #[must_use = "nothing is asked of the run before this is awaited"]
 pub struct ControlCall<'a> {
     request: Result<ControlRequest>,
@@ -45,7 +48,8 @@ impl<'a> ControlCall<'a> {
         Self { request, by: None, ask: Box::new(ask) }
     }
 
-    /// Names the operator who asks: recorded in the event that grants the request, as `by`. Default: none is recorded.
+    /// Sets the operator, recorded as `by` in the event that grants the request. By default, no
+    /// operator is recorded.
     pub fn by(mut self, operator: impl Into<Arc<str>>) -> Self {
         self.by = Some(operator.into());
         self

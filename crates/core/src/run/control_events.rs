@@ -1,4 +1,5 @@
-//! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
+//! Checks a control request against a run's journal, and returns the events that carry it out or
+//! the reason for refusing it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
 
-/// Who records the events.
+/// The process that records the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorder {
     /// The process that executes the run.
     Live,
-    /// Nobody executes the run; it continues when a process resumes it.
+    /// A process that does not execute the run. The run continues when a process resumes it.
     AtRest,
 }
 
 impl Host {
-    /// The events that do what was asked, in their order.
+    /// Returns the events that carry out the request, in order.
     pub(crate) fn events_for(
         &self,
         state: &RunState,
@@ -36,6 +37,8 @@ impl Host {
     ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let paused_for = state.waits_for();
         let is_taken = *request == ControlRequest::Drain || request.is_of_undo();
+        // A compensating run accepts only requests about its compensations. A retry is refused even
+        // after its end.
         if state.compensating && !is_taken && (!state.status.has_ended() || request.is_retry()) {
             return Err(ControlError::undoing(request, state));
         }
@@ -54,7 +57,7 @@ impl Host {
                 return Err(ControlError::over("unpaused", state.status));
             }
             ControlRequest::Unpause => return Err(ControlError::not_paused(paused_for)),
-            // Nothing of it is recorded.
+            // Draining is not recorded.
             ControlRequest::Drain => Vec::new(),
             ControlRequest::Cancel { .. } if state.status.has_ended() => {
                 return Err(ControlError::over("cancelled", state.status));
@@ -62,7 +65,7 @@ impl Host {
             ControlRequest::Cancel { reason } => {
                 let mut events = state.closings(&format!("{RUN_CANCELLED}: {reason}"));
                 let reason: Arc<str> = reason.as_str().into();
-                // What it had done is undone then, and it ends after that.
+                // A run with compensation compensates first, and ends after that.
                 let end = match state.compensates {
                     true => EventKind::compensating_cancelled(reason),
                     false => EventKind::RunCancelled { reason, by: None },
@@ -100,8 +103,8 @@ impl Host {
         })
     }
 
-    /// The call is made with what is recorded of the answer, so arguments that are taken out of records cannot be given. They
-    /// are not shown either.
+    /// Refuses an answer whose arguments the redactor would change. The call uses the recorded
+    /// answer, so it would receive the masked arguments. The error does not contain them.
     fn keeps_arguments(&self, node: &StepPath, approval: &Approval, answer: &Encoded) -> Result<(), ControlError> {
         let (Some(redactor), Some(_)) = (&self.redactor, approval.arguments()) else { return Ok(()) };
         let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: "".into() };
@@ -117,8 +120,9 @@ impl Host {
         }
     }
 
-    /// Whoever asked is given what is recorded of the answer, also after a restart, and could not know that something is
-    /// missing in it. The answer is not shown.
+    /// Refuses an answer that the redactor would change. The tool that asked receives the recorded
+    /// answer, also after a restart, and could not detect that a part was removed. The error does
+    /// not contain the answer.
     fn keeps_answer(&self, node: &StepPath, answer: &Encoded) -> Result<(), ControlError> {
         let Some(redactor) = &self.redactor else { return Ok(()) };
         let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: "".into() };
@@ -134,8 +138,8 @@ impl Host {
         }
     }
 
-    /// By the workflow itself where the program has the version that asked; else by the schema that was recorded with the
-    /// question.
+    /// Checks the type of an answer. Uses the workflow if the program has the version that asked,
+    /// and otherwise the schema that was recorded with the question.
     fn check_answer(
         &self,
         state: &RunState,
@@ -154,6 +158,7 @@ impl Host {
                 Err(error) => wrong(&error),
             }
         };
+        // A question that a tool asks during its call.
         if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
             fitting_what_was_asked()?;
             return self.keeps_answer(node, answer);
@@ -183,11 +188,11 @@ impl Host {
     }
 }
 
-/// Whether the question that is open at a path is the one that an answer names; an answer that names none is one to whatever
-/// is asked there.
+/// Checks the question id in an answer against the open question at `path`. An answer without an id
+/// is accepted for any question at this path.
 ///
 /// # Errors
-/// When it names another one.
+/// Fails if the answer names another question.
 pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Option<&str>) -> Result<(), ControlError> {
     match named.is_none_or(|named| *named == *open.id) {
         true => Ok(()),
@@ -203,10 +208,10 @@ pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Opt
     }
 }
 
-/// Why an answer is refused that changes arguments where there are none.
+/// Error for an answer with `arguments` to a question that is not about a tool call.
 pub(crate) const NO_ARGUMENTS: &str = "only the question about the call of a tool takes `arguments`";
 
-/// Whether the arguments that a person gave are such as the tool takes.
+/// Checks the arguments of an answer against the parameters of the tool.
 fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<(), String> {
     match approval.arguments() {
         None => Ok(()),
@@ -217,7 +222,7 @@ fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<()
 
 fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> {
     let schema: Value = question.answer.decode().unwrap_or_default();
-    // A question of an earlier release takes none.
+    // Questions of earlier releases accept no arguments.
     let Some(parameters) = super::approval::arguments_schema(&schema) else { return Err(NO_ARGUMENTS.to_owned()) };
     fitting_schema(&parameters, arguments)
 }
@@ -225,15 +230,16 @@ fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> 
 fn fitting_schema(schema: &Value, value: &Value) -> Result<(), String> {
     #[cfg(feature = "dynamic")]
     return agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(value);
-    // Without a validator whoever gets it reads it itself; what cannot fit is refused before that.
+    // Without a full validator, only obvious mismatches are refused here. The recipient of the
+    // value decodes it and reports the rest.
     #[cfg(not(feature = "dynamic"))]
     return agentflow_schema::schema::refuse_misfits(value, schema);
 }
 
-/// The events by which the time-out of a question below a step answers it.
+/// Returns the events that answer a question below a step when its time limit is reached.
 ///
 /// # Errors
-/// When nobody is asked there any more.
+/// Fails if the question is not open any more.
 pub(super) fn events_of_timeout(
     state: &RunState,
     path: &StepPath,
@@ -254,7 +260,8 @@ fn answered(
     events
 }
 
-/// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.
+/// Returns the event by which the workflow around a waiting node continues. Returns no event while
+/// an operator holds the whole run.
 fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(StepPath, EventKind)> {
     let Some(base) = state.waiting_around(node) else { return Vec::new() };
     let after = state.waits.without(&base);

@@ -1,5 +1,5 @@
-//! Control requests to a run (pause, unpause, cancel, retry, answer, message, close) and the channel for their outcomes. It decides
-//! nothing.
+//! Control requests to a run (pause, unpause, cancel, retry, answer, message, close) and the
+//! channel for their outcomes. Plain data.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,13 +15,13 @@ use crate::store::MessageId;
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// What an operator asks of a run.
+/// A request of an operator to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ControlRequest {
     Pause,
     Unpause,
-    /// The runtime drains the run: it asks itself, and no operator does.
+    /// Sent by the runtime that drains the run, never by an operator.
     #[serde(skip)]
     Drain,
     Cancel {
@@ -33,14 +33,14 @@ pub(crate) enum ControlRequest {
     },
     Answer {
         node: String,
-        /// Which asking is answered, where the caller says that.
+        /// Id of the question, if the caller gave one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<Arc<str>>,
         answer: Encoded,
         by: String,
     },
     Message {
-        /// Which message it is, so that it is recorded once.
+        /// Unique id of the message, so that it is recorded once.
         id: String,
         message: Arc<Message>,
     },
@@ -48,13 +48,13 @@ pub(crate) enum ControlRequest {
 }
 
 impl ControlRequest {
-    /// The answer to what asks at a path, or to a question by its id.
+    /// Creates an answer to the question at a path, or to a question by its id.
     pub(crate) fn answer(named: &str, answer: Encoded, by: &str) -> Self {
         let (node, question) = named_question(named);
         Self::Answer { node: node.to_owned(), question: question.map(Arc::from), answer, by: by.to_owned() }
     }
 
-    /// The same as its record has it, where texts are taken out of records.
+    /// Returns the request as its record contains it after redaction.
     pub(super) fn recorded_by(&self, redactor: &Redactor) -> Self {
         let recorded = match self {
             Self::Cancel { reason } => EventKind::RunCancelled { reason: reason.as_str().into(), by: None },
@@ -78,7 +78,7 @@ impl ControlRequest {
         }
     }
 
-    /// What is done to the run, as in "the run cannot be paused".
+    /// Returns the participle for error messages such as "the run cannot be paused".
     pub(crate) fn done(&self) -> &'static str {
         match self {
             Self::Pause => "paused",
@@ -92,12 +92,12 @@ impl ControlRequest {
         }
     }
 
-    /// Whether it is about a step of what undoes a call: one that asks, or was interrupted.
+    /// Returns `true` if the request is about a step of a compensation.
     pub(super) fn is_of_undo(&self) -> bool {
         self.node().is_some_and(|node| node.parse().is_ok_and(|path| is_of_undo(&path)))
     }
 
-    /// Whether only the run of an agent takes it.
+    /// Returns `true` if only runs of agents accept the request.
     pub(super) fn is_for_agents(&self) -> bool {
         matches!(self, Self::Message { .. } | Self::Close)
     }
@@ -106,13 +106,13 @@ impl ControlRequest {
         matches!(self, Self::Retry { .. })
     }
 
-    /// Returns true if two requests that ask for the same are distinguished in the journal only by the number of their
-    /// events. Others are known by their text or id, or ask for what happens once.
+    /// Returns `true` if equal requests are distinguished in the journal only by the sequence
+    /// number of their events. Other requests have a distinct text or id, or take effect only once.
     pub(super) fn is_known_by_number(&self) -> bool {
         matches!(self, Self::Pause | Self::Unpause | Self::Retry { .. } | Self::Answer { .. })
     }
 
-    /// The node it is about.
+    /// Returns the node that the request is about.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
@@ -123,8 +123,8 @@ impl ControlRequest {
     }
 }
 
-/// A control request as it is left in the store for another process. One without an operator has the form of releases that
-/// recorded none.
+/// The stored form of a control request to another process. Without an operator it has the form of
+/// earlier releases, which recorded no operator.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum StoredRequest<'a> {
@@ -140,10 +140,11 @@ impl<'a> StoredRequest<'a> {
         }
     }
 
-    /// Reads such a request. Each form is tried on the text, since an answer is read from the text alone.
+    /// Parses a stored request. Both forms are parsed from the text, because an encoded answer can
+    /// only be read from text.
     ///
     /// # Errors
-    /// When it has neither form.
+    /// Fails if the text has neither form.
     pub(super) fn read(text: &str, reply: Option<Reply>) -> Result<Asked, serde_json::Error> {
         #[derive(Deserialize)]
         struct ByOperator {
@@ -158,39 +159,43 @@ impl<'a> StoredRequest<'a> {
     }
 }
 
-/// A control request on its way to a run, with who waits for its outcome.
+/// A control request on its way to a run, with the recipient of its outcome.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) request: ControlRequest,
-    /// The operator who asks.
+    /// The operator who sends the request, if known.
     pub(crate) by: Option<Arc<str>>,
     pub(crate) reply: Option<Reply>,
 }
 
-/// The events by which a process granted a request. They are in the journal only if that process kept them.
+/// The events by which a process granted a request. The journal contains them only if that process
+/// stored them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GrantingEvents {
-    /// Number of the first one.
+    /// Sequence number of the first event.
     pub(super) first: u64,
-    /// Number of the last one.
+    /// Sequence number of the last event.
     pub(super) last: u64,
-    /// Time of the first one. Another process may have written other events with these numbers.
+    /// Time of the first event. It distinguishes the events from those that another process wrote
+    /// with the same numbers.
     pub(super) time: Timestamp,
 }
 
 impl GrantingEvents {
-    /// Returns true if an event of the journal may be one of them.
+    /// Returns `true` if an event of the journal may be one of them.
     pub(super) fn may_include(&self, event: &Event) -> bool {
         (self.first..=self.last).contains(&event.seq) && (event.seq != self.first || event.time == self.time)
     }
 }
 
-/// Who waits for the outcome of a control request. It is given when what follows from the request is kept.
+/// The recipient of the outcome of a control request. The outcome is sent when the effects of the
+/// request are stored.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A caller in this process. If the run stops before the outcome is known, the caller looks for the granting events.
+    /// A caller in this process. If the run stops before the outcome is known, the caller looks for
+    /// the granting events.
     Caller(oneshot::Sender<Result<(), ControlError>>, Arc<OnceLock<GrantingEvents>>),
-    /// Another process, which left a message in the store.
+    /// A process that sent the request as a message through the store.
     Message(MessageId),
 }
 

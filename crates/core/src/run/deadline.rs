@@ -1,7 +1,5 @@
-//! The time limit of a run, or of an agent in one. It stands still while the run waits for a person: while an operator
-//! holds it, or somebody is asked in it.
-//!
-//! It ends nothing: whoever waits for the work does.
+//! The time limit of a run, or of an agent in a run. It is suspended while an operator holds the
+//! run, or the run waits for a person.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -12,7 +10,8 @@ use tokio::time::Instant;
 use super::shared::RunShared;
 use crate::path::StepPath;
 
-/// The outcome of `work`, which records at a path and below it, unless it is executed for longer than `limit`.
+/// Returns the outcome of `work`, or `None` if it executes for longer than `limit`. `base` is the
+/// path at which and below which the work records events.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for what it is given twice, in every run")]
 pub(crate) fn within<'r, T>(
     shared: &'r RunShared,
@@ -24,10 +23,10 @@ pub(crate) fn within<'r, T>(
         while !limit.is_zero() {
             let (began, held_before) = (Instant::now(), shared.held_for());
             {
-                // Work that is always ready leaves no budget for it.
+                // Work that is always ready uses up tokio's budget, which would delay the timer.
                 let mut over = pin!(tokio::task::unconstrained(tokio::time::sleep(limit)));
-                // The work goes first: a question that it asks stops the clock, and its answer, which wakes it, starts the
-                // clock.
+                // The work is polled first: if it asks a question, it suspends the time limit; the
+                // answer wakes it and continues the time limit.
                 let ran = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
                     Poll::Ready(done) => Poll::Ready(Some(done)),
                     Poll::Pending if shared.log.waits_for_person(base) => Poll::Ready(None),
@@ -37,9 +36,10 @@ pub(crate) fn within<'r, T>(
                     return Some(done);
                 }
             }
+            // Time in which the run was held does not count.
             let used = began.elapsed().saturating_sub(shared.held_for().saturating_sub(held_before));
             limit = limit.saturating_sub(used);
-            // Boxed, so that a run which nobody holds does not hold the room of it.
+            // Boxed, so that a run that is never held does not reserve space for this future.
             if !limit.is_zero()
                 && let Some(done) = Box::pin(while_it_stands_still(shared, base, work.as_mut())).await
             {
@@ -50,7 +50,8 @@ pub(crate) fn within<'r, T>(
     }
 }
 
-/// The outcome of `work`, when it ends while the time limit stands still: what had begun continues meanwhile.
+/// Polls `work` while the time limit is suspended. Returns its outcome if it ends during that time,
+/// and `None` when the time limit continues.
 async fn while_it_stands_still<T>(
     shared: &RunShared,
     base: &StepPath,

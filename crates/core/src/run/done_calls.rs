@@ -1,4 +1,5 @@
-//! What a run did that can be undone, and what of that is undone, from its journal. It calls nothing and records nothing.
+//! Determines from a run's journal which calls can be compensated, and which of them were. Only
+//! reads; `tool/compensation.rs` makes the compensating calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,12 +12,13 @@ use crate::event::{Event, EventKind, NotUndone};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 
-/// What the path of a compensation has below that of the call.
+/// Path segment of a compensation below its call.
 const UNDO: &str = "undo#1";
-/// What the tool answered, among the arguments of its compensation.
+/// Argument of a compensation that contains the output of the call.
 pub(crate) const OUTPUT: &str = "output";
 
-/// What a run has done that can be undone, in the order in which it ended, and what of it is undone.
+/// Calls with a compensation, in the order in which they ended, and the state of their
+/// compensations.
 #[derive(Default)]
 pub(crate) struct DoneCalls {
     calls: Vec<DoneCall>,
@@ -28,12 +30,13 @@ pub(crate) struct DoneCalls {
 /// A call that has a compensation.
 pub(crate) struct DoneCall {
     pub(crate) path: StepPath,
-    /// Where earlier attempts made it, the first one first: what is below belongs to it.
+    /// Paths of the same call in earlier attempts, oldest first. Calls below them belong to this
+    /// call.
     before: Vec<StepPath>,
     /// Idempotency key.
     key: String,
     call: Arc<ToolCall>,
-    /// The tool that undoes it.
+    /// The tool that compensates the call.
     pub(crate) by: Arc<str>,
     ended: DoneEnd,
 }
@@ -41,42 +44,43 @@ pub(crate) struct DoneCall {
 enum DoneEnd {
     Open,
     Completed(Arc<ToolResult>),
-    /// Nobody knows whether it had its effect.
+    /// Unknown whether the call had its effect.
     Unknown(ToolStatus),
-    /// It failed, so there is nothing to undo.
+    /// The call failed, so it needs no compensation.
     Failed,
 }
 
-/// A compensation that has begun.
+/// A compensation that has started.
 enum Undoing {
     Begun { repeatable: bool },
     Undone,
     Failed(Arc<str>),
 }
 
-/// An event that this release does not know: nobody here knows what it means for the calls of the run.
+/// An event of a newer release. Its meaning for the calls of the run is unknown.
 pub(crate) struct NewerEvent {
     path: StepPath,
     name: Arc<str>,
 }
 
-/// A call that has a compensation, and where that is.
+/// A call that has a compensation, and the state of that compensation.
 pub(crate) struct Undo {
     pub(crate) call: DoneCall,
     pub(crate) state: UndoState,
 }
 
-/// Where the compensation of a call is.
+/// The state of a call's compensation.
 pub(crate) enum UndoState {
-    /// It is to be called with what the call gave; `begun` says that it was called and may be called again.
+    /// The compensation must be called, with the result of the call. `begun` is `true` if it was
+    /// called before and may be repeated.
     Owed {
         result: Arc<ToolResult>,
         begun: bool,
     },
-    /// It was called, has no end, and may not simply be called again.
+    /// The compensation was interrupted and must not be repeated.
     Interrupted,
     Undone,
-    /// The call is not undone, for this reason.
+    /// The call is not compensated, for this reason.
     Left(Arc<str>),
 }
 
@@ -87,7 +91,7 @@ impl DoneCalls {
         done
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.keys.apply(path, kind);
         match kind {
@@ -100,7 +104,7 @@ impl DoneCalls {
             _ => return,
         }
         if let Some(undo) = undo_around(path) {
-            // What a compensation calls is part of it, and nothing that the run did.
+            // A call within a compensation belongs to it and is not compensated separately.
             if undo == *path {
                 self.apply_undo(undo, kind);
             }
@@ -108,8 +112,9 @@ impl DoneCalls {
         }
         match kind {
             EventKind::ToolStarted { call, compensate, idempotent, .. } => {
-                // It is called again at its own path, or by another attempt at its step under the key of that: whether it
-                // had its effect before was then decided.
+                // The call may repeat an earlier one: at the same path, or in a later attempt at
+                // its step with the same key. It then replaces the earlier one. A completed call
+                // that is not idempotent had a separate effect, so it stays in the list.
                 let key = self.keys.key(path, call).into_owned();
                 let is_same = |done: &mut DoneCall| {
                     let had_effect = matches!(done.ended, DoneEnd::Completed(_)) && !idempotent;
@@ -128,6 +133,7 @@ impl DoneCalls {
                     result.status,
                     ToolStatus::Error | ToolStatus::InvalidArguments | ToolStatus::NotFound | ToolStatus::Unauthorized
                 );
+                // If middleware supplied the result, the tool may have had its effect.
                 let failed = failed && answered_by.is_none();
                 self.end(path, if failed { DoneEnd::Failed } else { DoneEnd::Unknown(result.status) });
             }
@@ -139,7 +145,7 @@ impl DoneCalls {
         let now = match kind {
             EventKind::ToolStarted { .. } => Undoing::Begun { repeatable: !kind.begins_once() },
             EventKind::ToolCompleted { .. } => Undoing::Undone,
-            // It ran to its end, and nobody needs its answer.
+            // The compensation ran to its end. Its output is not needed.
             EventKind::ToolFailed { result, .. } if result.status == ToolStatus::OutputTooLarge => Undoing::Undone,
             EventKind::ToolFailed { result, .. } => Undoing::Failed(result.output.as_str().into()),
             _ => return,
@@ -147,7 +153,7 @@ impl DoneCalls {
         self.undoing.insert(path, now);
     }
 
-    /// A call stands behind those that ended before it.
+    /// Moves an ended call to the end of the list, which is ordered by end.
     fn end(&mut self, path: &StepPath, ended: DoneEnd) {
         if let Some(at) = self.calls.iter().position(|done| done.path == *path) {
             let done = self.calls.remove(at);
@@ -155,8 +161,9 @@ impl DoneCalls {
         }
     }
 
-    /// The calls that had, or may have had, an effect, in the order in which they are undone. What undoes a call undoes what
-    /// that has called, in each attempt, so those below a completed one are not among them.
+    /// Returns the calls that had, or may have had, an effect, in the order of their compensation.
+    /// Calls below a completed call are excluded, in each attempt: the compensation of the outer
+    /// call covers them.
     pub(crate) fn undos(self) -> Vec<Undo> {
         let Self { mut calls, mut undoing, .. } = self;
         let completed = calls.iter().filter(|call| matches!(call.ended, DoneEnd::Completed(_)));
@@ -183,23 +190,23 @@ impl DoneCalls {
         calls.into_iter().rev().filter_map(undo).collect()
     }
 
-    /// The first event that this release does not know.
+    /// Returns the first event of a newer release.
     pub(crate) fn take_newer(&mut self) -> Option<NewerEvent> {
         self.newer.take()
     }
 }
 
-/// What compensates a call, when a path is that or below it.
+/// Returns the path of the compensation that contains `path`, if any.
 pub(super) fn undo_around(path: &StepPath) -> Option<StepPath> {
     if !path.names().contains(UNDO) {
         return None;
     }
     let of_undo = |path: &StepPath| path.parent().is_some_and(|parent| parent.last_name() == Some(UNDO));
-    // The outermost: what a compensation calls may have compensations too.
+    // Takes the outermost, because calls within a compensation may have compensations too.
     std::iter::once(path.clone()).chain(path.parents()).filter(of_undo).last()
 }
 
-/// Whether a path is of what compensates a call.
+/// Returns `true` if a path belongs to a compensation.
 pub(crate) fn is_of_undo(path: &StepPath) -> bool {
     undo_around(path).is_some()
 }
@@ -213,7 +220,7 @@ impl DoneCall {
         self.path.child(UNDO).tool(1, Arc::clone(&self.by), 0)
     }
 
-    /// The tool that was called.
+    /// Returns the name of the called tool.
     pub(crate) fn tool(&self) -> &str {
         &self.call.name
     }
@@ -222,10 +229,10 @@ impl DoneCall {
         NotUndone::new(self.path, self.call.name.as_str(), problem)
     }
 
-    /// The arguments of the compensation.
+    /// Returns the arguments of the compensation: the arguments of the call, and its output.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Returns the reason if the arguments cannot be built.
     pub(crate) fn arguments(&self, result: &ToolResult) -> Result<String, String> {
         let given = if self.call.arguments.trim().is_empty() { "{}" } else { &self.call.arguments };
         let no_json = |error: serde_json::Error| format!("what was recorded of it cannot be read: {error}");
@@ -235,6 +242,7 @@ impl DoneCall {
         };
         arguments.insert(OUTPUT.to_owned(), serde_json::from_str(&result.output).map_err(no_json)?);
         let text = Value::Object(arguments).to_string();
+        // A compensation with masked arguments would act on wrong data.
         match text.contains(REDACTED) {
             true => Err("this runtime's middleware removes from its record what its compensation needs".to_owned()),
             false => Ok(text),
@@ -243,7 +251,7 @@ impl DoneCall {
 }
 
 impl Undo {
-    /// The call with the reason, when it is not undone and will not be.
+    /// Returns the call with the reason, if it is not compensated.
     pub(crate) fn not_undone(self) -> Option<NotUndone> {
         match self.state {
             UndoState::Left(problem) => Some(self.call.not_undone(problem)),
@@ -253,14 +261,15 @@ impl Undo {
 }
 
 impl UndoState {
-    /// Whether somebody still has to do something about the call.
+    /// Returns `true` if the compensation must still be called, or an operator must decide about
+    /// it.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Owed { .. } | Self::Interrupted)
     }
 }
 
 impl NewerEvent {
-    /// Why nothing of the run is undone by this release.
+    /// Explains why this release compensates no call of the run.
     pub(crate) fn problem(&self) -> String {
         let at = if self.path.is_root() { String::new() } else { format!(" at `{}`", self.path) };
         format!(
@@ -270,7 +279,7 @@ impl NewerEvent {
         )
     }
 
-    /// What is said of it where calls are listed that are not undone.
+    /// Creates the entry for a list of calls that are not compensated.
     pub(crate) fn not_undone(self) -> NotUndone {
         let problem = format!(
             "the event `{}` was recorded by a newer release; whether it did something that is to be undone is unknown: find \

@@ -1,10 +1,9 @@
-//! The events of a run as a stream. A slow reader delays nobody.
+//! The events of a run as a stream. A slow reader delays neither the run nor other readers.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-#[cfg(feature = "mcp-server")]
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -17,28 +16,30 @@ use crate::event::Event;
 use crate::future::{BoxFuture, Exclusive};
 use crate::store::StoreError;
 
-/// The events of a run from its first on, deltas included from the moment of subscribing; ends with the run.
+/// A stream of the events of a run, starting with its first event. Includes deltas from the
+/// subscription on. Ends with the run.
 ///
-/// A slow reader loses deltas, never recorded events, and never holds the run up. When events of an earlier process
-/// cannot be read from the store, the stream ends and the log of the program says why.
+/// A slow reader loses deltas but never recorded events, and does not slow down the run. If events
+/// of an earlier process cannot be read from the store, the stream ends and the error is logged.
 pub struct Events {
     run: Arc<RunShared>,
     id: u64,
-    /// How many records of the log were delivered or are not wanted.
+    /// Number of records of the log that were delivered or skipped.
     delivered: usize,
     earlier: Earlier,
     ended: bool,
 }
 
-/// The events that stand before those of the log: the log of a resumed run begins at its snapshot.
+/// Events before the first record of the log: the log of a resumed run starts at its snapshot.
 enum Earlier {
     Reading(Exclusive<BoxFuture<'static, Result<Vec<Event>, StoreError>>>),
     Read(VecDeque<Event>),
 }
 
 impl Events {
-    /// The events after the first `after` ones.
+    /// Creates a stream of the events after the first `after` events.
     pub(crate) fn new(run: Arc<RunShared>, after: u64) -> Self {
+        // Subscribed before the store is read, so that no event is missed in between.
         let id = run.log.subscribe(true);
         let offset = run.log.offset();
         let earlier = match run.log.store() {
@@ -46,6 +47,7 @@ impl Events {
                 let (store, of) = (Arc::clone(store), run.id.clone());
                 Earlier::Reading(Exclusive::new(Box::pin(async move {
                     let mut events = read_events(&store, &of, after).await?;
+                    // The later events come from the log.
                     events.retain(|event| event.seq <= offset);
                     Ok(events)
                 })))
@@ -110,33 +112,32 @@ impl fmt::Debug for Events {
     }
 }
 
-/// The events of a run that is about to begin: they are listened to before anything of it is executed, so that nothing is
-/// lost which it emits before there is a handle of it. Dropping it ends that.
-#[cfg(feature = "mcp-server")]
+/// The event stream of a run that is about to start. It is subscribed before the run executes, so
+/// that no event is missed that the run emits before its handle exists. Dropping it ends the
+/// subscription.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FirstEvents(Arc<Mutex<Option<Events>>>);
+pub struct FirstEvents(Arc<Mutex<Option<Events>>>);
 
-#[cfg(feature = "mcp-server")]
 impl FirstEvents {
     pub(crate) fn begin(&self, run: &Arc<RunShared>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Events::new(Arc::clone(run), 0));
     }
 
-    /// What is listened to; `None` when nothing has begun.
-    pub(crate) fn take(&self) -> Option<Events> {
+    /// Returns the stream; `None` if no run has started.
+    pub fn take(&self) -> Option<Events> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl EventLog {
-    /// Waits until nothing more is recorded here.
+    /// Waits until the log is closed.
     pub(super) async fn until_closed(&self) {
         let waiting = Waiting { log: self, id: self.subscribe(false) };
         std::future::poll_fn(|cx| waiting.poll(cx)).await;
     }
 }
 
-/// Somebody who waits for the end of a log and reads nothing of it.
+/// A subscriber that waits for the end of a log without reading it.
 struct Waiting<'l> {
     log: &'l EventLog,
     id: u64,

@@ -1,5 +1,4 @@
-//! A test: of every text of every kind of event it is known whether a redactor takes a secret out of it. The library does not
-//! use it.
+//! A test that lists every text in every kind of event that a redactor leaves unchanged.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,8 @@ use crate::event::EventKind;
 
 const SECRET: &str = "swordfish";
 
-/// What is left as it is, by the reason; `*` is one of a list. The rustdoc of [`Redact`] says the same.
+/// Places that a redactor leaves unchanged, grouped by reason. `*` is an element of a list. The
+/// rustdoc of [`Redact`] contains the same list.
 const LEFT: &[(&str, &[&str])] = &[
     (
         "what the host calls its callers, sessions and traces",
@@ -58,7 +58,7 @@ const LEFT: &[(&str, &[&str])] = &[
     ("the path of a step", &["run.resumed/redefined/forgotten/*"]),
 ];
 
-/// The places of the texts in a value: pointers as of RFC 6901.
+/// Collects the JSON Pointers (RFC 6901) of all texts in a value.
 fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
@@ -91,7 +91,7 @@ fn every_text_of_every_kind_of_event() {
         for place in places {
             let mut payload = payload.clone();
             *payload.pointer_mut(&place).unwrap() = format!("the {SECRET}").into();
-            // A word of the format can be nothing else.
+            // Enumerated values of the format accept no other text.
             let text = serde_json::json!({"name": name, "payload": payload}).to_string();
             let Ok(kind) = serde_json::from_str::<EventKind>(&text) else { continue };
             let was = serde_json::to_string(&kind).unwrap();

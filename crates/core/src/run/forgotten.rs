@@ -1,15 +1,15 @@
-//! Finds the records of a run that a changed definition of its workflow made void.
+//! Finds the records of a run that a change of its definition invalidated.
 
 use crate::event::{EventKind, Redefined};
 use crate::path::StepPath;
 
-/// The changes of a run's definition, each with its place among the records.
+/// The changes of a run's definition, each with its index among the records.
 pub(crate) struct Void<'e> {
     changes: Vec<(usize, &'e Redefined)>,
 }
 
 impl<'e> Void<'e> {
-    /// From all records of a run, in order.
+    /// Collects the changes from all records of a run, in order.
     pub(crate) fn of(kinds: impl Iterator<Item = &'e EventKind>) -> Self {
         let changes = kinds.enumerate().filter_map(|(at, kind)| match kind {
             EventKind::RunResumed { redefined: Some(redefined), .. } => Some((at, &**redefined)),
@@ -18,7 +18,7 @@ impl<'e> Void<'e> {
         Self { changes: changes.collect() }
     }
 
-    /// Whether the record at a place is void: a later change forgot its node.
+    /// Returns `true` if a later change invalidated the record at index `at`.
     pub(crate) fn covers(&self, at: usize, path: &StepPath) -> bool {
         let forgets = |change: &Redefined| change.forgotten.iter().any(|node| path.belongs_to(node));
         self.changes.iter().any(|(later, change)| *later > at && forgets(change))

@@ -1,4 +1,4 @@
-//! `GiveUps`: which compensations a run no longer waits for, and who asked for that. It gives up none.
+//! `GiveUps`: requests to give up compensations of a run, and their callers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::control_request::Reply;
 
-/// What was asked of a run that undoes what it had done.
+/// The requests to give up compensations of a run.
 #[derive(Default)]
 pub(super) struct GiveUps {
     state: Mutex<GivenUp>,
@@ -15,15 +15,15 @@ pub(super) struct GiveUps {
 
 #[derive(Default)]
 pub(super) struct GivenUp {
-    /// A compensation is running.
+    /// `true` while a compensation is running.
     pub(super) runs: bool,
-    /// It is given up.
+    /// `true` if the running compensation is to be given up.
     pub(super) now: bool,
-    /// Those that have not begun are, too.
+    /// `true` if compensations that have not started are to be given up too.
     pub(super) all: bool,
-    /// The run was cancelled, and so does what was asked of it.
+    /// `true` if the run compensates because it was cancelled.
     pub(super) cancelled: bool,
-    /// Who asked for it and has no outcome yet.
+    /// Replies for the callers, which were not sent yet.
     pub(super) waiting: Vec<Reply>,
 }
 
@@ -32,7 +32,7 @@ impl GiveUps {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The compensation that is running is given up, if one is.
+    /// Gives up the running compensation, if there is one.
     pub(super) fn ask(&self, reply: Option<Reply>) {
         {
             let mut state = self.state();
@@ -42,7 +42,7 @@ impl GiveUps {
         self.asked.notify_waiters();
     }
 
-    /// A compensation runs from now on: waits until it is given up.
+    /// Marks a compensation as running, and waits until it is given up.
     pub(super) async fn until_asked(&self) {
         self.state().runs = true;
         loop {

@@ -1,4 +1,4 @@
-//! `RunHandle`: what a caller holds of a run. It executes nothing itself.
+//! `RunHandle`: a caller's handle of a run.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,13 +25,14 @@ use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::value::{Encoded, NodeValue};
 
-/// A run, with a result of type `T`. Clones are handles of the same run.
+/// A handle of a run with a result of type `T`. Clones refer to the same run.
 ///
-/// It is returned by what starts or resumes a run, and by [`Runtime::attach`](crate::Runtime::attach) for one that is
-/// executed elsewhere.
+/// Methods that start or resume a run return it. [`Runtime::attach`](crate::Runtime::attach)
+/// returns one for a run that another process executes.
 ///
-/// Dropping the last handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
-/// continues; it is reached by its id, through its [`Runtime`](crate::Runtime).
+/// Dropping the last handle of a run in memory cancels the run, because it could not be controlled
+/// any more. A run with a store continues, and can be controlled by its id through its
+/// [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
 #[doc(alias = "LiveCommunicator")]
 pub struct RunHandle<T = RunResult> {
@@ -39,22 +40,23 @@ pub struct RunHandle<T = RunResult> {
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
 }
 
-/// A run and its present life: retrying a run that has failed gives it another one.
+/// A run and its current execution. Retrying a failed run creates a new execution.
 struct Followed {
     id: RunId,
     life: Mutex<Life>,
 }
 
-/// A run from when it is started, resumed or looked for until it stops.
+/// A single execution of a run, from its start or resume until it stops; or the observation of an
+/// execution elsewhere.
 #[derive(Clone)]
 pub(crate) struct Life {
     pub(super) shared: Arc<RunShared>,
     ended: Shared<Joined>,
-    /// What executes the run; none when that is not this handle's to stop.
+    /// The task that executes the run; `None` if the handle only observes the run.
     task: Option<AbortHandle>,
 }
 
-/// The outcome of a task, as that of a run.
+/// The outcome of a task, converted to the outcome of a run.
 struct Joined(JoinHandle<Result<Ended>>);
 
 impl Future for Joined {
@@ -66,14 +68,14 @@ impl Future for Joined {
 }
 
 impl RunShared {
-    /// Returns true if the run was started with a handle, by which its questions can be answered.
+    /// Returns `true` if the run was started with a handle, which can answer its questions.
     pub(crate) fn has_handle(&self) -> bool {
         self.has_handle.load(Ordering::Relaxed)
     }
 }
 
 impl Life {
-    /// One that this process executes.
+    /// Executes a run on a new task.
     fn executed(shared: Arc<RunShared>, run: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
         shared.has_handle.store(true, Ordering::Relaxed);
         let task = tokio::spawn(run);
@@ -84,7 +86,7 @@ impl Life {
         Self { shared, ended: Joined(task).shared(), task: Some(abort) }
     }
 
-    /// Whether what executes the run is this handle's.
+    /// Returns `true` if this handle owns the task that executes the run.
     pub(super) fn is_executed(&self) -> bool {
         self.task.is_some()
     }
@@ -94,13 +96,13 @@ impl Life {
         self.ended.await
     }
 
-    /// One that is executed elsewhere, or by somebody else in this process.
+    /// Observes a run that another process, or another task of this process, executes.
     pub(super) fn watched(shared: Arc<RunShared>, ended: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
         Self { shared, ended: Joined(tokio::spawn(ended)).shared(), task: None }
     }
 }
 
-/// The outcome of a run, before it is a value of the caller's type.
+/// The output of a completed run, before it is converted to the caller's type.
 #[derive(Clone)]
 pub(crate) enum Ended {
     Agent(RunEnd),
@@ -108,7 +110,8 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// The output as JSON: of an agent without an output type, its answer as a JSON string.
+    /// Returns the output as JSON. The answer of an agent without an output type becomes a JSON
+    /// string.
     pub(crate) fn encoded(self) -> Result<Encoded> {
         match self {
             Self::Workflow(output) => Ok(output),
@@ -126,7 +129,7 @@ impl<T> RunHandle<T> {
         Self::of(Life::executed(shared, run), decode)
     }
 
-    /// The handle of a run in one of its lives.
+    /// Creates the handle of an execution.
     pub(crate) fn of(life: Life, decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static) -> Self {
         let id = life.shared.id.clone();
         Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
@@ -140,29 +143,31 @@ impl<T> RunHandle<T> {
         Arc::clone(&self.life().shared)
     }
 
-    /// The run's id.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run.id
     }
 
-    /// The run's events from the first one on, deltas from now on. Deltas of a run that another process executes are not
-    /// among them.
+    /// Returns a stream of the run's events, from the first event on. Deltas are included from now
+    /// on, unless another process executes the run.
     pub fn events(&self) -> Events {
         Events::new(self.shared(), 0)
     }
 
-    /// The run's events after the first `after` ones: of a reader that has seen those and comes back.
+    /// Returns a stream of the run's events without the first `after` events, for a reader that has
+    /// seen those.
     pub fn events_after(&self, after: u64) -> Events {
         Events::new(self.shared(), after)
     }
 
-    /// The same run with its output as JSON; that of an agent without an output type is a JSON string.
+    /// Returns a handle of the same run with its output as JSON. The answer of an agent without an
+    /// output type is a JSON string.
     pub fn untyped(&self) -> RunHandle<Encoded> {
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
     }
 
-    /// The same run with its output as a value. An output of another type makes
-    /// [`result`](Self::result) fail.
+    /// Returns a handle of the same run with its output as a value of type `O`. If the output does
+    /// not have this type, [`result`](Self::result) fails.
     pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
         let run = self.run.id.clone();
         let decode = move |ended: Ended| {
@@ -175,33 +180,39 @@ impl<T> RunHandle<T> {
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(decode) }
     }
 
-    /// Stops the run and waits until its end is kept: the model's connection is closed and running steps are dropped at
-    /// their next await. A tool on a thread of its own runs on; its answer is not used. Dropping the future takes
-    /// nothing back. A run that [undoes](crate::runtime::StartRun::compensate) what it had done does so before its end, and
-    /// what undoes it may ask a person: see [`Runtime::cancel`](crate::Runtime::cancel).
+    /// Cancels the run and waits until its end is stored. Closes the connection to the model, and
+    /// drops running steps at their next await. A tool on its own thread continues, and its result
+    /// is discarded.
+    ///
+    /// A run with [compensation](crate::runtime::StartRun::compensate) compensates its completed
+    /// calls first. A compensation may ask a person: see
+    /// [`Runtime::cancel`](crate::Runtime::cancel).
     ///
     /// # Errors
-    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
+    /// [`Error::Control`] if the run has ended, also if it ended otherwise meanwhile.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not revoke the request.
     #[doc(alias = "send_cancellation")]
     pub fn cancel(&self, reason: impl Into<String>) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Cancel { reason: reason.into() }))
     }
 
-    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed. One that
-    /// another process executes is not stopped.
+    /// Stops the run in this process as if the process had ended: no end is recorded, and a run
+    /// with a store can be resumed. A run that another process executes is not stopped.
     pub fn abandon(self) {
         let Life { shared, task, .. } = self.life().clone();
         if let Some(task) = task.or_else(|| shared.task()) {
-            // Nothing more is kept from now on; who resumes the run waits until its task is gone.
+            // No more records are stored after this. A resume waits until the task is gone.
             shared.log.close();
             task.abort();
         }
     }
 
-    /// Starts nothing new from now on; running steps continue to their end.
+    /// Pauses the run: no new step starts, and running steps continue to their end.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run is paused already, or has ended.
+    /// [`Error::Control`] if the run is paused already, or has ended.
     pub fn pause(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Pause))
     }
@@ -209,35 +220,47 @@ impl<T> RunHandle<T> {
     /// Continues a run that an operator paused.
     ///
     /// # Errors
-    /// [`Error::Control`] when it is not paused, or waits for something else.
+    /// [`Error::Control`] if the run is not paused, or waits for another reason.
     pub fn unpause(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Unpause))
     }
 
-    /// Runs a failed or interrupted node again, with what depends on it, as
-    /// [`Runtime::retry`](crate::Runtime::retry) does. A run with a store that had failed has another life then:
-    /// [`events`](Self::events) and [`result`](Self::result) are of that one.
+    /// Runs a failed or interrupted node again, together with the nodes that depend on it, like
+    /// [`Runtime::retry`](crate::Runtime::retry). If a run with a store had failed, it is executed
+    /// again: [`events`](Self::events) and [`result`](Self::result) then refer to the new
+    /// execution.
     ///
     /// # Errors
-    /// [`Error::Control`] when there is no such node, or it has not failed.
+    /// [`Error::Control`] if the node does not exist, or has not failed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
         self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }, None).await
     }
 
-    /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question. `node` is as for
-    /// [`Runtime::approve`](crate::Runtime::approve): the path of what asks, or the id of its question.
+    /// Answers the question of a gate, or of a node that needs approval, with an [`Approval`].
+    /// `node` is the path of the node or the id of its question, as in
+    /// [`Runtime::approve`](crate::Runtime::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] when there is no such node, it does not ask, asks another question, or asks for another type.
+    /// [`Error::Control`] if the node does not exist, asks no question, asks another question, or
+    /// expects an answer of another type.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn approve(&self, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(node, &approval, by).await
     }
 
-    /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
-    /// JSON: a text for a `String`. `node` is as for [`approve`](Self::approve).
+    /// Answers the question of a gate with a value of the expected type, or of any type with the
+    /// same JSON form, such as a text for a `String`. `node` is as for [`approve`](Self::approve).
     ///
     /// # Errors
-    /// As [`Runtime::answer`](crate::Runtime::answer).
+    /// The same errors as [`Runtime::answer`](crate::Runtime::answer).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn answer<A: Serialize + Sync + ?Sized>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.ask(ControlRequest::answer(node, answer, by), None).await
@@ -257,6 +280,8 @@ impl<T> RunHandle<T> {
         }
         let done = request.done();
         let mut earlier = EarlierAsking::default();
+        // A run of this process is asked directly. If it stops without a reply, the request is
+        // repeated below, where a record of it is recognized.
         if is_executed && !shared.log.is_closed() {
             let events = shared.log.visible();
             match shared.ask(request.clone(), by.clone()).await {
@@ -274,15 +299,15 @@ impl<T> RunHandle<T> {
         let retried = matches!(request, ControlRequest::Retry { .. });
         by_id::control_again(&shared.host, &self.run.id, (request, by), earlier).await?;
         if retried {
-            // It has another life now, here or elsewhere.
+            // The run has a new execution now, here or in another process.
             let life = attach(&shared.host, &self.run.id).await?;
             *self.life() = life;
         }
         Ok(())
     }
 
-    /// Returns the tokens that the run has spent so far, nested agents and workflows included. A run of another process
-    /// is read up to the last event that arrived here.
+    /// Returns the token usage of the run so far, including nested agents and workflows. For a run
+    /// of another process, it covers the events that have arrived here.
     pub fn usage(&self) -> Usage {
         self.spending().iter().fold(Usage::default(), |mut sum, row| {
             sum.add(&row.usage);
@@ -290,21 +315,26 @@ impl<T> RunHandle<T> {
         })
     }
 
-    /// Returns the same by agent and model. [`Prices::cost`](crate::middleware::Prices::cost) makes an amount of it.
+    /// Returns the usage by agent and model. [`Prices::cost`](crate::middleware::Prices::cost)
+    /// computes an amount from it.
     pub fn spending(&self) -> Vec<Spending> {
         Ledger::of(&self.recorded()).rows().to_vec()
     }
 
-    /// The run's journal so far.
+    /// Returns the journal of the run so far.
     pub fn recorded(&self) -> Vec<Event> {
         self.shared().log.events()
     }
 
-    /// Waits for the run's end and returns its result; several may wait, and each call returns it. Dropping the future
-    /// does not stop the run. A run that no process executes has its end when one has resumed it.
+    /// Waits for the end of the run and returns its result. Any number of callers may wait, and
+    /// repeated calls return the same result. A run that no process executes ends only after a
+    /// process has resumed it.
     ///
     /// # Errors
     /// See [`Error`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the run.
     pub async fn result(&self) -> Result<T> {
         let ended = self.life().ended.clone();
         noted(ended.await.and_then(|ended| (self.decode)(ended)))
@@ -322,6 +352,7 @@ impl Drop for Followed {
         let life = self.life();
         if let Some(task) = &life.task
             && !task.is_finished()
+            // A run with a store continues without a handle.
             && !life.shared.log.is_durable()
         {
             life.shared.cancel("the run's handle was dropped");
@@ -341,7 +372,8 @@ impl<T> fmt::Debug for RunHandle<T> {
     }
 }
 
-/// The events of an agent's run as they happen, deltas included. Dropping the stream drops the run's handle.
+/// A stream of the events of an agent's run, including deltas. Dropping the stream drops the run's
+/// handle.
 #[must_use = "dropping the stream of a run in memory cancels the run"]
 #[derive(Debug)]
 pub struct RunStream<O = String> {
@@ -354,16 +386,18 @@ impl<O> RunStream<O> {
         Self { handle, events }
     }
 
-    /// The run itself: to cancel it, or to ask for its journal.
+    /// Returns the handle of the run, for example to cancel it or to read its journal.
     pub fn handle(&self) -> &RunHandle<RunResult<O>> {
         &self.handle
     }
 
-    /// Waits for the run's end; its remaining events can still be read. Dropping the future does not
-    /// stop the run.
+    /// Waits for the end of the run. Its remaining events can still be read afterwards.
     ///
     /// # Errors
     /// See [`Error`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the run.
     pub async fn result(&self) -> Result<RunResult<O>> {
         self.handle.result().await
     }

@@ -1,6 +1,8 @@
-//! `Host`: what all runs of a program share. Clock, randomness, run ids, resources, sinks, models by name, the store.
+//! `Host`: the state that all runs of a runtime share, such as clock, randomness, run ids,
+//! resources, sinks, models and store.
 //!
-//! It knows neither agents nor workflows: what those add to it is kept as parts, by type.
+//! The host is independent of agents and workflows. They store their own shared state as parts, by
+//! type.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -29,54 +31,54 @@ use crate::store::{Store, StoreError};
 use crate::time::{Clock, SystemClock};
 use crate::value::Encoded;
 
-/// Makes the models of a provider of the host's own.
+/// Creates a model for a provider that the program registered.
 pub(crate) type ModelFactory =
     Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
 
-/// Checks an answer by the workflow of a name and a definition hash, when the program has it: its node, and what was
-/// answered.
+/// Checks an answer with the workflow of a name and a definition hash, if the program has that
+/// workflow. The other arguments are the node and the answer.
 pub(crate) type AnswerCheck = fn(&Host, (&str, &str), &str, &Encoded) -> Option<Result<(), ControlError>>;
 
-/// Resumes a run on a task of its own.
+/// Resumes a run on its own task.
 pub(crate) type ResumeRun = for<'a> fn(&'a Arc<Host>, &'a RunId) -> BoxFuture<'a, Result<()>>;
 
-/// What all runs of a program share.
+/// The state that all runs of a runtime share.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
-    /// Where the ids of new runs come from, when not from clock and chance.
+    /// Source of ids for new runs. Without it, ids are made from clock and randomness.
     pub(crate) ids: Option<Arc<dyn Fn() -> RunId + Send + Sync>>,
-    /// Where all chance of a run comes from: 64 random bits.
+    /// Source of all randomness of a run: 64 random bits per call.
     pub(crate) random_bits: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) resources: Resources,
-    /// Factories of the resources of each run and each session.
+    /// Factories of the resources per run and per session.
     pub(crate) factories: ResourceFactories,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
-    /// Providers of the host's own, by name.
+    /// Providers that the program registered, by name.
     pub(crate) models: BTreeMap<String, ModelFactory>,
-    /// Providers by the beginnings of their models' names, beside those that the library knows.
+    /// Providers by the prefix of their model names, in addition to the built-in prefixes.
     pub(crate) model_prefixes: BTreeMap<String, String>,
     pub(crate) app: BTreeMap<String, Value>,
     pub(crate) store: Option<Arc<dyn Store>>,
-    /// The runs of the store that this process executes; there is one when there is a store.
+    /// The runs of the store that this process executes. Set if there is a store.
     pub(crate) live: Option<Arc<LiveRuns>>,
-    /// The runs that are executed here, shared by all that was made of this host.
+    /// The runs that this process executes. All clones of this host share it.
     pub(crate) running: Arc<Running>,
-    /// How many calls of one tool run at once, shared by all that was made of this host.
+    /// Limits on concurrent calls of a tool. All clones of this host share them.
     pub(crate) slots: Arc<Slots>,
     pub(crate) trace_content: bool,
-    /// A tool call that is all of a node is recorded below the node, with its arguments.
+    /// `true` to record a node's single tool call below the node, with its arguments.
     pub(crate) records_calls: bool,
     pub(crate) redactor: Option<Redactor>,
     pub(crate) max_llm_calls: u32,
     pub(crate) max_output_bytes: usize,
     pub(crate) max_nesting: u32,
-    /// The scopes that workflows, and agents in the runtime's own contexts, are granted.
+    /// Scopes granted to workflows, and to agents in contexts of the runtime.
     pub(crate) scopes: Arc<[Arc<str>]>,
     pub(crate) check_answer: AnswerCheck,
     pub(crate) resume: ResumeRun,
-    /// By their types, which are compared sooner than the parts are asked.
+    /// Each with its type id, which is compared before the downcast.
     parts: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
@@ -113,30 +115,31 @@ impl Default for Host {
 }
 
 impl Host {
-    /// The most model calls of a run that says nothing else.
+    /// Default of the maximum number of model calls per run.
     pub(crate) const MAX_LLM_CALLS: u32 = 500;
 
-    /// The one host of all agents, workflows and contexts of this process that were given none: the defaults, made when
-    /// it is first asked for. It has no store and no sink, so nothing passes through it from one run to another.
+    /// Returns the host of all agents, workflows and contexts of this process that were given none.
+    /// It has default settings, and is created on first use. It has no store and no sink, so it
+    /// passes no data from one run to another.
     pub(crate) fn of_process() -> &'static Arc<Self> {
         static HOST: OnceLock<Arc<Host>> = OnceLock::new();
         HOST.get_or_init(Arc::default)
     }
 
-    /// What a room above this one has put here, by its type.
+    /// Returns the part of type `T` that another module stored in this host.
     pub(crate) fn part<T: Any>(&self) -> Option<&T> {
         let (_, part) = self.parts.iter().find(|(of, _)| *of == TypeId::of::<T>())?;
         part.downcast_ref()
     }
 
-    /// Puts something here in the place of what had the same type.
+    /// Stores a part. Replaces an existing part of the same type.
     pub(crate) fn set_part<T: Any + Send + Sync>(&mut self, part: T) {
         let of = TypeId::of::<T>();
         self.parts.retain(|(other, _)| *other != of);
         self.parts.push((of, Arc::new(part)));
     }
 
-    /// A sentence for the log of the program, without what is taken out of events.
+    /// Formats a sentence for the program's log, redacted like events.
     pub(crate) fn redacted(&self, sentence: impl fmt::Display) -> String {
         let sentence = sentence.to_string();
         match self.redactor.as_ref().map(|redactor| redactor.text(&sentence)) {
@@ -145,18 +148,18 @@ impl Host {
         }
     }
 
-    /// Keeps runs in a store.
+    /// Sets the store of the runs.
     pub(crate) fn set_store(&mut self, store: Arc<dyn Store>) {
         self.live = Some(LiveRuns::of(&store));
         self.store = Some(store);
     }
 
-    /// Whether the store may lack a definition.
+    /// Returns `true` if the store may lack a definition.
     pub(crate) fn lacks_parts(&self, known: &Known) -> bool {
         self.live.as_ref().is_some_and(|live| live.lacks_definition(&known.id))
     }
 
-    /// Keeps a definition in the store, once for each store.
+    /// Writes a definition to the store, unless this process has already done so.
     pub(crate) async fn put_parts(&self, known: &Known) -> Result<(), StoreError> {
         let (Some(store), Some(live)) = (&self.store, &self.live) else { return Ok(()) };
         if live.lacks_definition(&known.id) {
@@ -167,12 +170,13 @@ impl Host {
         Ok(())
     }
 
-    /// What of a changed definition is accepted here.
+    /// Returns the changes of a definition that this host accepts.
     pub(crate) fn changes(&self) -> Changes {
         self.part::<Changes>().copied().unwrap_or_default()
     }
 
-    /// What differs from the definition of an id in the store; nothing when it is not there.
+    /// Returns the differences from the stored definition with the id `began`. The list is empty if
+    /// the store does not have it.
     pub(crate) async fn differences(&self, began: &Arc<str>, now: &Known) -> Result<Vec<Difference>, StoreError> {
         let Some(store) = self.store.as_ref().filter(|_| **began != *now.id) else { return Ok(Vec::new()) };
         let stored = store.definition(began).await?;
@@ -180,28 +184,29 @@ impl Host {
         Ok(stored.map(|began| began.differences(&now.definition)).unwrap_or_default())
     }
 
-    /// The store by which runs are found by their id.
+    /// Returns the store, in which runs are found by id.
     pub(crate) fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
         self.store.clone().ok_or_else(StoreError::no_store)
     }
 
-    /// A random number, at least 0 and less than 1.
+    /// Returns a random number in the range from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn random(&self) -> f64 {
+        // 32 bits are represented exactly in an `f64`.
         let upper = u32::try_from((self.random_bits)() >> 32).unwrap_or_default();
         f64::from(upper) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// The random bits of a question's id.
+    /// Returns random bits for the id of a question.
     pub(crate) fn question_bits(&self) -> u64 {
         (self.random_bits)()
     }
 
-    /// The journal of a new run, when there is a store.
+    /// Creates the journal of a new run, if there is a store.
     pub(crate) fn new_journal(&self) -> Option<Journal> {
         self.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))
     }
 
-    /// The model of a name such as `openai-chat/gpt-5-mini`.
+    /// Creates the model with a name such as `openai-chat/gpt-5-mini`.
     pub(crate) fn model(&self, model: &ModelRef) -> Result<Arc<dyn Model>, ModelRefError> {
         let made = match self.models.get(model.provider()) {
             Some(factory) => factory(model, &self.secrets),
@@ -210,24 +215,25 @@ impl Host {
         made.map_err(|problem| ModelRefError::unusable(model, problem))
     }
 
-    /// Reads the name of a model. A bare name belongs to the provider with the longest of the host's prefixes that it begins
-    /// with; without one, to a provider that the library knows.
+    /// Parses the name of a model. A name without a provider belongs to the provider of the longest
+    /// registered prefix that matches. Without a match, it belongs to a built-in provider.
     fn model_ref(&self, name: &str) -> Result<ModelRef, ModelRefError> {
         let bare = name.trim();
         let prefixes = self.model_prefixes.iter().filter(|(prefix, _)| bare.starts_with(&**prefix));
         match prefixes.max_by_key(|(prefix, _)| prefix.len()) {
+            // A name with a separator names its provider explicitly.
             Some((_, provider)) if !bare.contains(['/', ':']) => Ok(ModelRef::new(provider, bare)),
             _ => name.parse(),
         }
     }
 
-    /// Returns a sentence if the provider in a model's name is not known here.
+    /// Returns a message if the provider in a model's name is unknown.
     pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<String> {
         let name = self.model_ref(source.given_or_named().err()?).ok()?;
         crate::model::problem_of_provider(name.provider(), self.models.keys().map(String::as_str))
     }
 
-    /// The model itself: given, or found by its name.
+    /// Returns the given model, or creates it by its name.
     pub(crate) fn open(&self, source: &ModelSource) -> Result<Arc<dyn Model>, ModelRefError> {
         match source.given_or_named() {
             Ok(model) => Ok(Arc::clone(model)),
@@ -235,14 +241,14 @@ impl Host {
         }
     }
 
-    /// A run with a store is executed here from now on: it is found by its id until it is forgotten.
+    /// Registers a run with a store, so that requests in this process find it by its id.
     pub(crate) fn remember(&self, shared: &Arc<RunShared>) {
         if let Some(live) = self.live.as_ref().filter(|_| shared.log.is_durable()) {
             live.add(shared);
         }
     }
 
-    /// A run is no longer executed here.
+    /// Removes a run that this process no longer executes.
     pub(crate) fn forget(&self, shared: &RunShared) {
         if let Some(live) = self.live.as_ref().filter(|_| shared.log.is_durable()) {
             live.remove(shared);

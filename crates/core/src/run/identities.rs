@@ -1,8 +1,6 @@
-//! What tells things apart in an event: callers, sessions, runs, calls, questions, definitions, hashes, and what a call
-//! that waits continues by. A redactor leaves them as they are,
-//! since whoever reads the journal goes by them: two callers that are masked would be one.
-//!
-//! It masks nothing.
+//! Restores the identifiers in a masked event: callers, sessions, runs, calls, questions,
+//! definitions, hashes, and the state with which a waiting call continues. Readers of a journal
+//! compare them, and two masked callers would be equal.
 
 use std::sync::Arc;
 
@@ -10,7 +8,7 @@ use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunComplete
 use crate::message::{Conversation, Message, Part, ToolResult};
 use crate::state::SavedByStep;
 
-/// Gives an event the identities back that it was recorded with. `was` is the same event before it was masked.
+/// Restores the identifiers of a masked event. `was` is the event before masking.
 pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
     match (kind, was) {
         (EventKind::RunStarted(kind), EventKind::RunStarted(was)) => {
@@ -113,6 +111,7 @@ fn saved(kind: &mut Option<Arc<SavedByStep>>, was: Option<&Arc<SavedByStep>>) {
 fn conversation(kind: &mut Conversation, was: &Conversation) {
     let has_calls =
         |message: &Arc<Message>| message.tool_calls().next().is_some() || message.results().next().is_some();
+    // Copies the conversation only if it contains ids of calls.
     if was.messages().iter().any(has_calls) {
         let both = kind.messages().iter().zip(was.messages());
         *kind = both

@@ -1,7 +1,7 @@
-//! Writes the records of a run to its store: holds the epoch and the commit in progress.
+//! Writes the records of a run to its store. Holds the epoch and the write in progress.
 //!
-//! It decides neither what is recorded nor when. Nobody holds anything while a commit waits for its store: whoever has to
-//! record something polls the commit that is in progress, also when its author no longer does.
+//! No lock is held while a write waits for the store. Each task that needs to commit polls the
+//! write in progress, even if the task that started it no longer does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,52 +11,55 @@ use crate::event::RunId;
 use crate::future::BoxFuture;
 use crate::store::{Answered, Append, Epoch, Store, StoreError};
 
-/// Where the records of a run are kept beyond its process.
+/// The connection of a run to its store.
 pub(crate) struct Journal {
     pub(super) store: Arc<dyn Store>,
     shared: Arc<Shared>,
-    /// The write in progress, with the end of the records it covers: one at a time, so that they stay in order.
+    /// The write in progress, with the end of the records that it covers. There is one at a time,
+    /// so that records stay in order.
     pending: Mutex<Option<Pending>>,
-    /// Whether a process that comes later reads it.
+    /// `true` if a later process can read the journal.
     pub(super) durable: bool,
-    /// `true` if another process executes the run and keeps its journal, and this process executes one step.
+    /// `true` if another process executes the run and keeps its journal, and this process executes
+    /// one step.
     pub(super) forwards: bool,
 }
 
-/// What the journal and its write in progress share.
+/// State shared by the journal and its write in progress.
 #[derive(Default)]
 struct Shared {
-    /// The right to write, once the run exists in the store.
+    /// The epoch of this writer, once the run exists in the store.
     epoch: OnceLock<Epoch>,
-    /// The write was woken since it was polled last.
+    /// `true` if the write was woken since it was last polled.
     woken: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
-/// Who waits for the write in progress: all are woken when it continues, since nobody knows which of them is still polled.
+/// The tasks that wait for the write in progress. All are woken when it can continue, since any of
+/// them may have stopped polling.
 #[derive(Default)]
 struct Waiting {
     next: u64,
     wakers: Vec<(u64, Waker)>,
 }
 
-/// One who waits for writes. Dropped, it is not woken any more.
+/// A task that waits for writes. Dropping it removes its waker.
 pub(super) struct Waiter<'j> {
     shared: &'j Arc<Shared>,
-    /// It is in the list by this number, or was.
+    /// Its number in the list of wakers, if it was added.
     id: Option<u64>,
 }
 
 /// A write in progress.
 pub(super) struct Pending {
-    /// The end of the records it covers.
+    /// The end of the records that it covers.
     pub(super) end: usize,
     pub(super) answered: Vec<Answered>,
     pub(super) write: BoxFuture<'static, Result<(), StoreError>>,
 }
 
 impl Journal {
-    /// The journal of a run that the store does not have yet, or that is open there.
+    /// Creates the journal of a run. `epoch` is `None` if the store does not have the run yet.
     pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
         let shared = Shared { epoch: epoch.map(OnceLock::from).unwrap_or_default(), ..Shared::default() };
         Self { store, shared: Arc::new(shared), pending: Mutex::default(), durable: true, forwards: false }
@@ -66,7 +69,7 @@ impl Journal {
         self.shared.epoch.get().copied()
     }
 
-    /// The write in progress. Whoever has it polls it and lets it go before anything is awaited.
+    /// Locks the write in progress. The guard must be dropped before an await.
     pub(super) fn pending(&self) -> MutexGuard<'_, Option<Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,13 +78,15 @@ impl Journal {
         Waiter { shared: &self.shared, id: None }
     }
 
-    /// The journal of a run that another process has, and keeps when it has a store.
+    /// Creates the journal of a run that another process owns. `durable` is `true` if that run has
+    /// a store.
     pub(crate) fn forwarding(store: Arc<dyn Store>, durable: bool) -> Self {
-        // Which writer has the run is that process's to know.
+        // The process that owns the run checks the epoch.
         Self { durable, forwards: true, ..Self::new(store, Some(Epoch(0))) }
     }
 
-    /// The write of an append, which owns what it needs: it may outlive whoever commits. It begins when it is polled.
+    /// Returns the write of an append. The future owns its data, so it may outlive the committing
+    /// task. The write starts when the future is polled.
     pub(super) fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
         let (store, run, shared) = (Arc::clone(&self.store), run.clone(), Arc::clone(&self.shared));
         Box::pin(async move {
@@ -91,7 +96,8 @@ impl Journal {
                     let (after, state) = (append.events.len() as u64, append.state);
                     let epoch = store.create(&run, append.events).await?;
                     shared.epoch.get_or_init(|| epoch);
-                    // No step has an outcome before the run's first commit, so nearly always there is nothing.
+                    // No step completes before the run's first commit, so the state is nearly
+                    // always empty.
                     match state.is_empty() {
                         true => Ok(()),
                         false => store.append(&run, epoch, Append::new(after, Vec::new()).with_state(state)).await,
@@ -103,23 +109,25 @@ impl Journal {
 }
 
 impl Waiter<'_> {
-    /// Polls the write in progress for everybody who waits for it. The journal lets nobody else poll it meanwhile.
+    /// Polls the write in progress on behalf of all waiting tasks. The lock on `pending` excludes
+    /// other polls meanwhile.
     pub(super) fn poll(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        // Reset before the poll, so that a wake during the poll is noticed.
         self.shared.woken.store(false, Ordering::SeqCst);
         let for_all = Waker::from(Arc::clone(self.shared));
         let written = pending.write.as_mut().poll(&mut Context::from_waker(&for_all));
         if written.is_pending() {
             self.wait(cx.waker());
             if self.shared.woken.load(Ordering::SeqCst) {
-                // Before it was in the list.
+                // The write was woken before this waker was in the list.
                 cx.waker().wake_by_ref();
             }
         }
         written
     }
 
-    /// The write has its end: the others have what they waited for, or begin the next one. It is called when the journal
-    /// is let go.
+    /// Wakes the other tasks after a write has ended: their records are stored, or they start the
+    /// next write. Call it after releasing the lock on `pending`.
     pub(super) fn wake_others(&mut self) {
         self.leave();
         self.shared.wake_all();
@@ -184,7 +192,7 @@ mod tests {
     use crate::time::Timestamp;
     use crate::value::Encoded;
 
-    /// Takes several polls for a write, and is woken by another thread.
+    /// A store that needs several polls per write and is woken by another thread.
     #[derive(Debug)]
     struct Slow(MemoryStore);
 
@@ -196,7 +204,7 @@ mod tests {
 
         async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
             for _ in 0..append.events.len() % 3 {
-                // Nobody joins it: its end is the wake.
+                // The handle is dropped, since the end of the task is the wake.
                 drop(tokio::task::spawn_blocking(|| ()).await);
                 tokio::task::yield_now().await;
             }
@@ -223,7 +231,7 @@ mod tests {
                         continue;
                     }
                     match (at + writer) % 4 {
-                        // It is held, and not polled while another one waits.
+                        // Holds the commit without polling it while another commit waits.
                         0 => {
                             log.record(now, StepPath::root(), EventKind::resumed());
                             log.commit().await.unwrap();

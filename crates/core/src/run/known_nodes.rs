@@ -8,13 +8,14 @@ use super::state::{NodeInfo, NodeState};
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 
-/// The nodes of a run. The cost of an event does not depend on the length of the journal.
+/// The nodes of a run. The cost of applying an event does not depend on the length of the journal.
 #[derive(Default)]
 pub(crate) struct KnownNodes {
     all: HashMap<StepPath, NodeInfo>,
-    /// Nodes that run, wait or ask: few at any moment. They are in order, so those below a path are found together.
+    /// Nodes that run, wait or ask; few at any moment. They are sorted, so that the nodes below a
+    /// path are adjacent.
     unfinished: BTreeSet<StepPath>,
-    /// Keeps only the nodes that ask.
+    /// Keeps only nodes that ask.
     only_asking: bool,
 }
 
@@ -50,6 +51,7 @@ impl KnownNodes {
 
     /// Marks the unfinished nodes below a path as stopped.
     pub(super) fn stop_below(&mut self, path: &StepPath) {
+        // The paths below `path` are adjacent in the sorted set.
         let from = self.unfinished.range::<StepPath, _>((Bound::Included(path), Bound::Unbounded));
         let below = from.take_while(|of| of.belongs_to(path)).filter(|of| *of != path);
         for of in below.cloned().collect::<Vec<_>>() {
@@ -78,7 +80,7 @@ impl KnownNodes {
         self.all.get_key_value(path)
     }
 
-    /// Returns the nodes in no order.
+    /// Returns the nodes in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&StepPath, &NodeInfo)> {
         self.all.iter()
     }

@@ -1,5 +1,5 @@
-//! How a run leaves its process before it has ended: nothing new begins in it, what is running may finish, and then it
-//! stops at its journal, as if the process had ended. It decides no deadline.
+//! Draining a run: no new work starts in it, running work may finish, and then the run stops at its
+//! journal as if the process had ended. The caller of `drain` decides about the deadline.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -15,25 +15,26 @@ use crate::path::StepPath;
 use crate::store::{StoreError, StoreErrorKind};
 
 impl RunShared {
-    /// Nothing new begins in the run from now on, and it stops when nothing is running any more. For one with a store.
+    /// Starts to drain a run with a store: no new work starts, and the run stops when no work is
+    /// running.
     pub(crate) fn drain(&self) {
         if self.draining.swap(true, Ordering::SeqCst) {
             return;
         }
         if !self.held.swap(true, Ordering::SeqCst) {
-            // Its time limit stands still meanwhile.
+            // The time limit of the run is suspended while it is held.
             locked(&self.operations().held_for).0 = Some(Instant::now());
         }
         self.listeners().notify(&ControlRequest::Drain, false);
         self.operations().released.notify_waiters();
     }
 
-    /// Whether nothing new begins in the run here.
+    /// Returns `true` if the run is being drained in this process.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Waits until the run is drained.
+    /// Waits until draining starts.
     pub(crate) async fn until_drained(&self) {
         let operations = self.operations();
         loop {
@@ -45,7 +46,7 @@ impl RunShared {
         }
     }
 
-    /// Waits while an operator holds the run; until it is drained at most.
+    /// Waits while an operator holds the run, or until draining starts.
     pub(crate) async fn until_released(&self) {
         let operations = self.operations();
         loop {
@@ -57,7 +58,8 @@ impl RunShared {
         }
     }
 
-    /// Stops the run here: nothing more is kept, and whatever is running in it is dropped.
+    /// Stops the run in this process: closes the log, so no more records are stored, and drops the
+    /// running work.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.log.close();
@@ -67,7 +69,7 @@ impl RunShared {
         }
     }
 
-    /// Waits until it is stopped here.
+    /// Waits until the run is stopped in this process.
     pub(crate) async fn until_stopped(&self) {
         let operations = self.operations();
         loop {
@@ -79,14 +81,14 @@ impl RunShared {
         }
     }
 
-    /// Whether it was stopped, and not cancelled.
+    /// Returns `true` if the run was stopped by draining, as opposed to cancelled.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Gives up the right to write a run that was stopped; what its caller learns.
+    /// Releases a stopped run in its store, and returns the error for its caller.
     pub(crate) async fn left(&self) -> StoreError {
-        // A store that does not answer learns it when this process ends.
+        // A store that does not answer within five seconds frees the run when this process ends.
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(5), self.log.release()).await {
             tracing::warn!(run = %self.id, %error, "a run that was left could not be closed in its store");
         }
@@ -95,11 +97,13 @@ impl RunShared {
         StoreError::new(StoreErrorKind::Fenced, message)
     }
 
-    /// An agent or a workflow in a step has nothing left that is running. It never continues here.
+    /// Suspends an agent or workflow in a step that has no running work left while the run is being
+    /// drained. The future never completes.
     pub(crate) async fn park(&self, base: &StepPath) {
         locked(&self.operations().parked).push(base.clone());
         if (self.log.is_agent() || self.is_undoing()) && self.is_quiet_below(&StepPath::root()) {
-            // Its agent waits for the tools that wait for this, or the run for what undoes a call.
+            // The agent waits for tools that wait for this step, or the run waits for a
+            // compensation, so neither would stop the run.
             if self.log.commit().await.is_ok() {
                 self.stop();
             }
@@ -107,24 +111,26 @@ impl RunShared {
         std::future::pending::<()>().await;
     }
 
-    /// What is left of a step that was executed elsewhere waits for the run to stop. It never continues here.
+    /// Suspends a remote step that its worker left during a drain. `bases` are the agents and
+    /// workflows in it that wait. The future never completes.
     pub(crate) async fn park_left(&self, bases: Vec<StepPath>) -> Infallible {
         locked(&self.operations().parked).extend(bases);
         std::future::pending().await
     }
 
-    /// The agents and workflows in steps that wait for the run to stop.
+    /// Returns the agents and workflows in steps that wait for the run to stop.
     pub(crate) fn parked(&self) -> Vec<StepPath> {
         locked(&self.operations().parked).clone()
     }
 
-    /// Whether all that is running below a path waits for something in it that does not continue here: what is parked, or
-    /// asks a person. What a step does beside its calls is not known.
+    /// Returns `true` if all running work below a path waits for a suspended agent or workflow, or
+    /// for a person. Does not detect other work of a step, such as a background task.
     pub(crate) fn is_quiet_below(&self, path: &StepPath) -> bool {
         let Some(operations) = self.operations.get() else { return false };
         let mut parked: Vec<StepPath> =
             locked(&operations.parked).iter().filter(|base| base.is_within(path)).cloned().collect();
         parked.extend(self.log.waiting_below(path));
+        // Work that waits for no suspended part is still running.
         if parked.is_empty() {
             return false;
         }
@@ -132,6 +138,7 @@ impl RunShared {
         for (_, path, kind) in self.log.records_below(path) {
             let Shape { subject, edge, .. } = kind.shape();
             match edge {
+                // Agents, workflows and nodes only wait for the calls in them.
                 _ if !matches!(subject, Subject::Model | Subject::Tool) => {}
                 Edge::Opens => drop(open.insert(path)),
                 Edge::Closes => drop(open.remove(&path)),

@@ -1,8 +1,8 @@
-//! The runs of a store that this process executes, by id, whichever runtime executes them; and the one task that reads
-//! messages of other processes from the store for all of them.
+//! The runs of a store that this process executes, by id, shared by all runtimes with that store;
+//! and the task that reads messages of other processes from the store for all of them.
 //!
-//! A run is registered here before it is opened in the store, so that nobody in this process opens it a second time. It
-//! executes nothing itself.
+//! A run is registered here before it is opened in the store, so that this process does not open it
+//! twice.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,8 +18,9 @@ use crate::error::ControlError;
 use crate::event::RunId;
 use crate::store::{Store, StoreError, StoreMessage};
 
-/// How often a store that other processes may use is asked for messages, so that the answer of a person reaches a run that
-/// waits for it in less than 50 ms. It is asked while this process has an unfinished run, once for all of them.
+/// Interval at which a shared store is polled for messages, so that a person's answer reaches a
+/// waiting run in less than 50 ms. One task polls for all runs, as long as this process has an
+/// unfinished run.
 const EVERY: Duration = Duration::from_millis(20);
 
 /// The runs of one store that this process executes.
@@ -32,44 +33,48 @@ pub(crate) struct LiveRuns {
 #[derive(Default)]
 struct State {
     runs: HashMap<RunId, Entry>,
-    /// The tokio runtimes on which the store is looked at: one that ends stops only its own look.
+    /// The tokio runtimes on which a task polls the store. If a runtime ends, only its own task
+    /// ends.
     watched_on: HashSet<runtime::Id>,
-    /// The hashes of definitions that the store has.
+    /// Hashes of definitions that the store has.
     definitions: HashSet<Arc<str>>,
-    /// By the session.
+    /// By session.
     queues: HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>,
 }
 
-/// Who holds it is the next to begin.
+/// The lock for starting the next run of a session.
 type Queue = Arc<tokio::sync::Mutex<()>>;
 
 enum Entry {
-    /// Somebody in this process is about to open or to change the run.
+    /// Reserved by a task of this process that is about to open or change the run.
     Reserved,
     Live(Weak<RunShared>),
 }
 
-/// Where a run is, as far as this process knows.
+/// Location of a run, as known to this process.
 pub(crate) enum Found {
-    /// It is executed here.
+    /// This process executes the run.
     Live(Arc<RunShared>),
-    /// It is not, and nobody else in this process opens it while the reservation is held.
+    /// This process does not execute the run. No other task of this process opens it while the
+    /// reservation is held.
     Free(Reservation),
 }
 
-/// The right to open or change a run that this process does not execute; given up when it is dropped.
+/// The exclusive right within this process to open or change a run that it does not execute.
+/// Dropping it gives up the right.
 pub(crate) struct Reservation {
     live: Arc<LiveRuns>,
     run: RunId,
 }
 
-/// All of this process, by what distinguishes their stores.
+/// All stores of this process, by the identity of the store.
 static ALL: Mutex<Vec<(String, Weak<LiveRuns>)>> = Mutex::new(Vec::new());
 
 impl LiveRuns {
-    /// Those of a store, shared by all runtimes that have it.
+    /// Returns the runs of a store, shared by all runtimes with this store.
     pub(crate) fn of(store: &Arc<dyn Store>) -> Arc<Self> {
         let new = || Arc::new(Self { state: Mutex::default(), changed: watch::Sender::new(0) });
+        // Without an identity, other handles of the same store cannot be recognized.
         let Some(identity) = store.identity() else { return new() };
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, live)| live.strong_count() > 0);
@@ -91,24 +96,26 @@ impl LiveRuns {
         changed
     }
 
-    /// Finds a run, or reserves it. Waits while somebody else in this process has it reserved, or it is just ending.
+    /// Finds a run, or reserves it. Waits while another task of this process holds a reservation,
+    /// or the run is just ending.
     pub(crate) async fn find(self: &Arc<Self>, run: &RunId) -> Found {
+        // Subscribed before the first look, so that no change is missed.
         let mut changes = self.changed.subscribe();
         loop {
             if let Some(found) = self.look(run) {
                 return found;
             }
-            // The sender lives as long as `self`.
+            // Cannot fail, because `self` owns the sender.
             let _ = changes.changed().await;
         }
     }
 
-    /// Changes whenever a run begins or ends here.
+    /// Returns a receiver that is notified when a run starts or ends in this process.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Where the runs of a session wait that are to begin here, in the order in which they asked.
+    /// Returns the lock that orders the runs of a session which start in this process.
     pub(crate) fn queue_for(&self, session: &Arc<str>) -> Queue {
         let queues = &mut self.state().queues;
         if let Some(queue) = queues.get(session).and_then(Weak::upgrade) {
@@ -120,7 +127,7 @@ impl LiveRuns {
         queue
     }
 
-    /// A run that is executed here.
+    /// Returns a run that this process executes.
     pub(crate) fn get(&self, run: &RunId) -> Option<Arc<RunShared>> {
         match self.state().runs.get(run) {
             Some(Entry::Live(shared)) => shared.upgrade().filter(|shared| !shared.log.is_closed()),
@@ -128,7 +135,7 @@ impl LiveRuns {
         }
     }
 
-    /// Whether a run is executed here, is about to be, or is just ending.
+    /// Returns `true` if this process executes the run or is about to, or the run is just ending.
     pub(crate) fn has(&self, run: &RunId) -> bool {
         match self.state().runs.get(run) {
             Some(Entry::Live(shared)) => shared.strong_count() > 0,
@@ -142,7 +149,7 @@ impl LiveRuns {
         match state.runs.get(run) {
             Some(Entry::Reserved) => return None,
             Some(Entry::Live(shared)) => match shared.upgrade() {
-                // It has stopped and is about to be removed.
+                // The run has stopped and is about to be removed.
                 Some(shared) if shared.log.is_closed() => return None,
                 Some(shared) => return Some(Found::Live(shared)),
                 None => {}
@@ -153,7 +160,8 @@ impl LiveRuns {
         Some(Found::Free(Reservation { live: Arc::clone(self), run: run.clone() }))
     }
 
-    /// A new run is executed here. When another one of its id is, that one stays, and the new one can keep nothing.
+    /// Registers a new run. If another run with the same id is registered, the new run is refused
+    /// and cannot store anything.
     pub(crate) fn add(self: &Arc<Self>, shared: &Arc<RunShared>) {
         let added = self.change(|state| {
             let taken = matches!(state.runs.get(&shared.id), Some(Entry::Live(other)) if other.strong_count() > 0);
@@ -171,6 +179,7 @@ impl LiveRuns {
     pub(crate) fn remove(&self, shared: &RunShared) {
         self.change(|state| {
             if let Some(Entry::Live(of)) = state.runs.get(&shared.id)
+                // A later execution of the same run may be registered already.
                 && std::ptr::eq(of.as_ptr(), shared)
             {
                 state.runs.remove(&shared.id);
@@ -178,7 +187,7 @@ impl LiveRuns {
         });
     }
 
-    /// Whether a definition is still to be put into the store; asked once for each.
+    /// Returns `true` if a definition must still be written to the store.
     pub(crate) fn lacks_definition(&self, hash: &Arc<str>) -> bool {
         !self.state().definitions.contains(hash)
     }
@@ -187,13 +196,15 @@ impl LiveRuns {
         self.state().definitions.insert(Arc::clone(hash));
     }
 
-    /// Looks at the store for messages as long as a run is executed here: one look for all of them.
+    /// Starts the task that polls the store for messages, unless it is running on this tokio
+    /// runtime.
     fn watch(self: &Arc<Self>, shared: &Arc<RunShared>) {
         let Some((store, _)) = shared.log.store().filter(|(store, _)| store.is_shared()) else { return };
         let on = Handle::current().id();
         if !self.state().watched_on.insert(on) {
             return;
         }
+        // Weak references, so that this task does not keep the store open.
         let (mut watched, store) = (Watched { live: Arc::downgrade(self), on }, Arc::downgrade(store));
         tokio::spawn(async move {
             let mut problems = 0_u32;
@@ -212,7 +223,7 @@ impl LiveRuns {
                     }
                     Err(error) => {
                         problems += 1;
-                        // At growing distances: a file may be locked for a while.
+                        // Logs at growing intervals, since a file may be locked for a while.
                         if problems.is_power_of_two() {
                             tracing::warn!(%error, problems, "requests of other processes cannot be read; trying again");
                         }
@@ -222,7 +233,7 @@ impl LiveRuns {
         });
     }
 
-    /// The store of a run that is executed here: its handle lives as long as the run.
+    /// Returns the store handle of any run that is executed here; it exists as long as the run.
     fn store_of_any(&self) -> Option<Arc<dyn Store>> {
         let state = self.state();
         let mut runs = state.runs.values().filter_map(|entry| match entry {
@@ -232,7 +243,8 @@ impl LiveRuns {
         runs.find_map(|shared| shared.log.store().map(|(store, _)| Arc::clone(store)))
     }
 
-    /// Whether nothing is executed here; then this tokio runtime no longer looks.
+    /// Returns `true` if no run is executed here. In that case, also unregisters the polling task
+    /// of this tokio runtime.
     fn is_idle(&self, on: runtime::Id) -> bool {
         let mut state = self.state();
         let idle = !state.runs.values().any(|entry| match entry {
@@ -245,11 +257,11 @@ impl LiveRuns {
         idle
     }
 
-    /// Hands a message to its run.
+    /// Passes a message to its run.
     fn deliver(&self, message: StoreMessage) {
         let shared = match self.state().runs.get(&message.run) {
             Some(Entry::Live(shared)) => shared.upgrade(),
-            // Who opens it reads its messages first.
+            // The task that opens the run reads its messages first.
             _ => None,
         };
         if let Some(shared) = shared {
@@ -258,7 +270,7 @@ impl LiveRuns {
     }
 }
 
-/// Hands a message to its run, once.
+/// Passes a message to its run. Each message is handled once.
 pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     if !shared.take_message(message.id) {
         return;
@@ -272,21 +284,21 @@ pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
         }
     }
     if shared.log.has_uncommitted() {
-        // A refusal is reported, also when the run records nothing for a long time. A run whose store fails
-        // notices that itself.
+        // Commits a refusal, since the run may record no event for a long time. The run itself
+        // notices a failure of its store.
         let shared = Arc::clone(shared);
         tokio::spawn(async move { drop(shared.log.commit().await) });
     }
 }
 
-/// Says that a tokio runtime no longer looks, however its look ended.
+/// Unregisters the polling task of a tokio runtime when dropped, however the task ended.
 struct Watched {
     live: Weak<LiveRuns>,
     on: runtime::Id,
 }
 
 impl Watched {
-    /// It is said already.
+    /// Skips the drop handler, because the task was unregistered already.
     fn disarm(&mut self) {
         self.live = Weak::new();
     }
@@ -301,7 +313,7 @@ impl Drop for Watched {
 }
 
 impl Reservation {
-    /// The run is executed here from now on.
+    /// Registers the run, which this process executes from now on.
     pub(crate) fn becomes(self, shared: &Arc<RunShared>) {
         self.live.change(|state| state.runs.insert(self.run.clone(), Entry::Live(Arc::downgrade(shared))));
         self.live.watch(shared);

@@ -1,9 +1,9 @@
-//! The journal of a run in memory, and its readers.
+//! The in-memory journal of a run, and its readers.
 //!
-//! Recorded events are kept for the life of the run and read by position, so a subscriber that comes late or reads
-//! slowly misses none and delays nobody. Deltas go into a bounded queue of each subscriber and are lost when it is
-//! full: the recorded `model.completed` has all of their text. In a run with a store, nobody sees an event before the
-//! store has it.
+//! Recorded events are kept while the run exists and are read by position, so a late or slow
+//! subscriber misses none and delays no other task. Deltas are put into a bounded queue of each
+//! subscriber and are dropped when it is full: the recorded `model.completed` contains their full
+//! text. In a run with a store, events become visible when the store has them.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,22 +24,23 @@ use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-/// The most deltas that wait for one subscriber.
+/// Maximum number of deltas that wait for one subscriber.
 const DELTA_QUEUE: usize = 1024;
 
-/// Every run has one, so what few runs need is in a box that is made when it is needed.
+/// The journal of a run in memory. Each run has one, so rarely used parts are boxed and created on
+/// demand.
 pub(crate) struct EventLog {
     pub(super) run_id: RunId,
-    /// There is one when there are sinks.
+    /// Set if there are sinks.
     emitter: Option<Box<Emitter>>,
     pub(super) delta_listeners: AtomicUsize,
     state: Mutex<State>,
     pub(super) journal: Option<Box<Journal>>,
-    /// What is taken out of events before anybody sees them.
+    /// Removes secrets from events before they become visible.
     redactor: Option<Redactor>,
-    /// Whether something in the run waits for a person.
+    /// `true` if the run waits for a person.
     asks: AtomicBool,
-    /// Whether there are messages that its agent has not looked at.
+    /// `true` if the agent has messages to process.
     pub(super) has_mail: AtomicBool,
 }
 
@@ -68,7 +69,8 @@ impl EventLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
+    /// Records an event. Without a store it becomes visible at once, otherwise when it is
+    /// committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
         let mut state = self.state();
         self.add(&mut state, time, path, kind);
@@ -83,7 +85,7 @@ impl EventLog {
         if let Some(redactor) = &self.redactor { redactor.event(kind) } else { kind }
     }
 
-    /// Shows what was recorded, unless it is to be committed before.
+    /// Makes new records visible, unless they must be committed first.
     pub(super) fn recorded(&self, mut state: MutexGuard<'_, State>) {
         self.note_recorded(&mut state);
         drop(state);
@@ -92,12 +94,12 @@ impl EventLog {
         }
     }
 
-    /// Makes new records visible as [`recorded`](Self::recorded) does, without calling the sinks.
+    /// Makes new records visible like [`recorded`](Self::recorded), without calling the sinks.
     pub(super) fn note_recorded(&self, state: &mut State) {
         self.note_asks(state);
         let end = state.records.len();
         if self.journal.is_some() {
-            // It is seen when it is committed.
+            // `poll_commit` makes them visible.
         } else if self.emitter.is_none() && state.rare.is_none() {
             state.visible = end;
         } else {
@@ -112,9 +114,10 @@ impl EventLog {
         }
     }
 
-    /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
+    /// Restores the stored events of a run that is resumed. Sinks do not receive them again.
     ///
-    /// `kept` is what still matters of the first `offset` events; `events` are those after them.
+    /// `kept` contains the events of the snapshot, which replace the first `offset` events;
+    /// `events` are the later ones.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
         let records = |events: Vec<Event>| {
             events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind }).collect::<Vec<_>>()
@@ -122,6 +125,7 @@ impl EventLog {
         let mut state = self.state();
         state.offset = offset;
         state.records = records(events);
+        // The store has these records already.
         state.visible = state.records.len();
         let (restored, rare) = (state.records.len(), state.rare());
         rare.snapshot_size = reading_size(kept.iter().map(|event| &event.kind));
@@ -137,29 +141,29 @@ impl EventLog {
         }
     }
 
-    /// How many calls of models the run has begun, in all its lives.
+    /// Returns the number of model calls that the run has started, including those before a resume.
     pub(crate) fn model_calls(&self) -> u32 {
         self.state().model_calls
     }
 
-    /// Whether an agent or a workflow in a step may have begun and not ended.
+    /// Returns `true` if an agent or a workflow in a step may be running.
     pub(super) fn has_nested(&self) -> bool {
         self.state().nested > 0
     }
 
-    /// Asks what the run has spent.
+    /// Calls `ask` with the spending of the run.
     pub(crate) fn spent<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
         let state = &mut *self.state();
         ask(state.ledger())
     }
 
-    /// How many events of the run may be seen.
+    /// Returns the number of visible events of the run.
     pub(crate) fn visible(&self) -> u64 {
         let state = self.state();
         state.offset + state.visible as u64
     }
 
-    /// The definition that the run goes by, when it is one of a workflow.
+    /// Returns the hash of the run's current definition, if it executes a workflow.
     pub(crate) fn definition(&self) -> Option<Arc<str>> {
         let state = self.state();
         let definition = |kind: &EventKind| match kind {
@@ -170,12 +174,12 @@ impl EventLog {
         state.all().filter_map(|record| definition(&record.kind)).last()
     }
 
-    /// What the run waits for, by what is recorded.
+    /// Returns the reason for which the run waits, according to the records.
     pub(super) fn waits_for(&self) -> Option<PauseReason> {
         self.state().rare.as_ref().and_then(|rare| rare.waits.reason())
     }
 
-    /// The form in which the agent of the run answers.
+    /// Returns the form of the answer of the run's agent.
     pub(crate) fn answer_form(&self) -> AnswerForm {
         let state = self.state();
         match state.all().next().map(|first| &first.kind) {
@@ -184,15 +188,15 @@ impl EventLog {
         }
     }
 
-    /// Whether the run is one of an agent.
+    /// Returns `true` if the run executes an agent.
     pub(crate) fn is_agent(&self) -> bool {
         let state = self.state();
         let first = state.all().next();
         first.is_none_or(|first| matches!(&first.kind, EventKind::RunStarted(started) if started.agent().is_some()))
     }
 
-    /// Shows the records up to `end` to everybody who listens; sinks see them when the lock is released. With them went
-    /// answers to other processes.
+    /// Makes the records up to `end` visible. Sinks receive them after the lock is released.
+    /// `answered` contains the outcomes that were stored with the records.
     fn show(&self, state: &mut State, end: usize, answered: &[Answered]) {
         if let Some(emitter) = &self.emitter {
             for at in state.visible..end {
@@ -206,13 +210,15 @@ impl EventLog {
         }
     }
 
-    /// The event in which the run begins.
+    /// Creates the first event of the run.
     pub(crate) fn first(&self, time: Timestamp, kind: EventKind) -> Event {
         Event { run_id: self.run_id.clone(), seq: 1, part: 0, time, path: StepPath::root(), kind: self.redacted(kind) }
     }
 
-    /// Records the beginning of the run once the store has it: when the store refuses it, nothing is recorded.
+    /// Stores the start of the run, and records it afterwards. If the store refuses it, no event is
+    /// recorded.
     pub(crate) async fn begin(&self, first: Event) -> Result<(), StoreError> {
+        // A run with a duplicate id was refused when it was registered.
         self.state().rare.as_ref().and_then(|rare| rare.refused.clone()).map_or(Ok(()), Err)?;
         let journal = self.journal.as_ref().ok_or_else(StoreError::no_store)?;
         journal.write(&self.run_id, Append::new(0, vec![first.clone()])).await?;
@@ -224,9 +230,11 @@ impl EventLog {
         Ok(())
     }
 
-    /// Makes sure that everything recorded so far is in the store. Without one there is nothing to do.
+    /// Waits until all records so far are in the store. Without a store, returns at once.
     ///
-    /// Dropping the future, or polling it no more, leaves a write that has begun to the next commit.
+    /// # Cancel safety
+    /// If the future is dropped or no longer polled, the next commit continues the write in
+    /// progress.
     pub(crate) async fn commit(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let wanted = {
@@ -237,13 +245,15 @@ impl EventLog {
             }
             wanted
         };
-        // Writes that are always done at once leave room for whatever else the task does, such as snapshots.
+        // Writes that complete immediately would otherwise starve other work of the task, such as
+        // snapshots.
         tokio::task::coop::consume_budget().await;
         let mut waiter = journal.waiter();
         poll_fn(|cx| self.poll_commit(journal, wanted, &mut waiter, cx)).await
     }
 
-    /// Polls whichever write is in progress, and begins the next one, until so many records are in the store.
+    /// Polls the write in progress and starts the next one, until the first `wanted` records are in
+    /// the store.
     fn poll_commit(
         &self,
         journal: &Journal,
@@ -252,12 +262,15 @@ impl EventLog {
         cx: &mut task::Context<'_>,
     ) -> Poll<Result<(), StoreError>> {
         loop {
+            // At most one write is in progress. Each waiting task polls it, even if another task
+            // started it.
             let mut pending = journal.pending();
             if let Some(write) = pending.as_mut() {
                 let written = ready!(waiter.poll(write, cx));
                 if let (Some(Pending { end, answered, .. }), Ok(())) = (pending.take(), &written) {
                     self.show(&mut self.state(), end, &answered);
                 }
+                // Released first, so that the woken tasks can take the lock.
                 drop(pending);
                 waiter.wake_others();
                 self.emit();
@@ -274,12 +287,13 @@ impl EventLog {
                 return Poll::Ready(Err(refused.clone()));
             }
             if state.closed {
-                // What was recorded while the run was dropped is not part of its journal.
+                // Records from after the run was dropped are not part of its journal.
                 let message = format!("the run `{}` has stopped here and can be resumed", self.run_id);
                 return Poll::Ready(Err(StoreError::new(StoreErrorKind::Fenced, message)));
             }
             let events = (state.visible..end).map(|at| state.event(&self.run_id, at)).collect();
             let after = state.offset + state.visible as u64;
+            // State that outlives the run is written in the same commit as its record.
             let writes = state.take_state_writes(end);
             let append = Append { after, events, answered: answered.clone(), state: writes };
             let write = journal.write(&self.run_id, append);
@@ -288,32 +302,33 @@ impl EventLog {
         }
     }
 
-    /// The same, asked often: nearly always one look.
+    /// Returns `true` if a workflow or call at a path or below it waits for a person. Reads only an
+    /// atomic in most cases, since it is called at every poll.
     pub(crate) fn waits_for_person(&self, base: &StepPath) -> bool {
         self.asks.load(Ordering::Acquire) && self.waits_within(base)
     }
 
-    /// Whether something at a path or below it waits for a person.
+    /// Returns `true` if a workflow or call at a path or below it waits for a person.
     pub(crate) fn waits_within(&self, base: &StepPath) -> bool {
         self.state().rare.as_ref().is_some_and(|rare| rare.waits.are_within(base))
     }
 
-    /// What waits for a person at a path and below it.
+    /// Returns the paths of the workflows and calls at a path and below it that wait for a person.
     pub(super) fn waiting_below(&self, base: &StepPath) -> Vec<StepPath> {
         self.state().rare.as_ref().map(|rare| rare.waits.within(base).cloned().collect()).unwrap_or_default()
     }
 
-    /// Nothing of the run can be kept.
+    /// Prevents all further commits with this error.
     pub(crate) fn refuse(&self, error: StoreError) {
         self.state().rare().refused = Some(error);
     }
 
-    /// The store of the run and the right to write it, once the run exists there.
+    /// Returns the store of the run, and the epoch of this writer once the run exists there.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch()))
     }
 
-    /// Gives up the right to write the run: it has ended here, and everything is committed.
+    /// Releases the run in its store, after it has ended and all records are committed.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         match self.store() {
             Some((store, Some(epoch))) => store.close(&self.run_id, epoch).await,
@@ -321,7 +336,7 @@ impl EventLog {
         }
     }
 
-    /// Whether something recorded is not in the store yet.
+    /// Returns `true` if a record or an outcome is not in the store yet.
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.journal.is_some() && {
             let state = self.state();
@@ -329,17 +344,18 @@ impl EventLog {
         }
     }
 
-    /// Whether the run has a store.
+    /// Returns `true` if the run has a store.
     pub(crate) fn is_durable(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.durable)
     }
 
-    /// Returns true if its events are recorded beyond this process: in a store, or by the process that handed a step out.
+    /// Returns `true` if events are recorded outside this process: in a store, or by the process
+    /// that owns the run of this step.
     pub(crate) fn has_journal(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// Ends all subscriptions: nothing more will be seen of this run here.
+    /// Closes the log: ends all subscriptions and drops the waiting replies.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -350,18 +366,18 @@ impl EventLog {
         }
     }
 
-    /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void
-    /// is left out.
+    /// Returns the valid records at a path and below it, in order. Records that a change of the
+    /// definition invalidated are omitted.
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         self.records_where(|path| path.is_within(base))
     }
 
-    /// The same of what a path is in, too: the steps around it.
+    /// Returns the valid records at a path, below it, and at the steps that contain it.
     pub(crate) fn records_around(&self, step: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         self.records_where(|path| path.belongs_to(step) || step.belongs_to(path))
     }
 
-    /// Everything that is recorded at such paths and counts, in order.
+    /// Returns the valid records whose path satisfies the predicate, in order.
     pub(crate) fn records_where(
         &self,
         is_asked_for: impl Fn(&StepPath) -> bool,
@@ -372,54 +388,55 @@ impl EventLog {
         state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
     }
 
-    /// Which of all records is the first one at such a path. Of two paths the same one comes first in each life of the run.
-    /// One without records stands behind all.
+    /// Returns the index of the first record whose path satisfies the predicate; `usize::MAX` if no
+    /// record does. The order of two paths by this index is the same before and after a resume.
     pub(crate) fn place_of(&self, is_it: impl Fn(&StepPath) -> bool) -> usize {
         self.state().all().position(|record| is_it(&record.path)).unwrap_or(usize::MAX)
     }
 
-    /// Shows everything that is recorded, in order.
+    /// Calls `see` for each record, in order.
     pub(crate) fn visit(&self, mut see: impl FnMut(&StepPath, &EventKind)) {
         self.state().all().for_each(|record| see(&record.path, &record.kind));
     }
 
-    /// Everything that is recorded at a path and below it, in order.
+    /// Returns all records at a path and below it, in order, including invalidated ones.
     pub(crate) fn all_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         state.all().filter(|record| record.path.is_within(base)).map(Record::parts).collect()
     }
 
-    /// Whether anything was recorded before this life of the run: only then may there be something below a step that is
-    /// about to begin.
+    /// Returns `true` if the run was resumed. Only then can records exist below a step that is
+    /// about to start.
     pub(crate) fn is_restored(&self) -> bool {
         let state = self.state();
         state.rare.as_ref().is_some_and(|rare| rare.restored > 0 || !rare.kept.is_empty())
     }
 
-    /// How the run ended, when it has: by what may be seen.
+    /// Returns the event that ended the run, if it is visible.
     pub(crate) fn end(&self) -> Option<EventKind> {
         let state = self.state();
         let last = state.visible.checked_sub(1)?;
-        // What ended an earlier life of the run was undone since.
+        // An end from before the resume no longer counts.
         (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
     }
 
-    /// How long something has been executed, by what is recorded: see [`time_spent`].
+    /// Returns the execution time of the agent or workflow at a path: see [`time_spent`].
     pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
         time_spent(self.state().all().map(|Record { time, path, kind }| (*time, path, kind)), base, now)
     }
 
-    /// Whether nothing more will be seen of the run here.
+    /// Returns `true` if the log is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Whether there are sinks.
+    /// Returns `true` if there are sinks.
     pub(crate) fn has_sinks(&self) -> bool {
         self.emitter.is_some()
     }
 
-    /// Shows sinks an event that is numbered as the next one and is not kept: of what is called outside of any run.
+    /// Passes an event to the sinks without recording it. Used for calls outside of any run; the
+    /// event gets the next number.
     pub(crate) fn tell(&self, time: Timestamp, path: &StepPath, kind: EventKind) {
         let Some(emitter) = &self.emitter else { return };
         let mut state = self.state();
@@ -432,13 +449,13 @@ impl EventLog {
         self.emit();
     }
 
-    /// Whether anybody would see a delta. Nobody does while something is taken out of events: a secret may be in two
-    /// pieces.
+    /// Returns `true` if a delta would have a reader. Deltas are suppressed while a redactor is
+    /// set, since a secret may be split across two deltas.
     pub(crate) fn wants_deltas(&self) -> bool {
         self.redactor.is_none() && self.delta_listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Shows what is not recorded to everybody who listens now.
+    /// Passes an event that is not recorded to the current subscribers and sinks.
     pub(crate) fn delta(&self, time: Timestamp, path: &StepPath, kind: EventKind) {
         let mut state = self.state();
         state.deltas += 1;
@@ -452,6 +469,7 @@ impl EventLog {
         };
         if let Some(rare) = &mut state.rare {
             for deltas in rare.subscribers.iter_mut().filter_map(|subscriber| subscriber.deltas.as_mut()) {
+                // A full queue drops its oldest delta.
                 if deltas.len() == DELTA_QUEUE {
                     deltas.pop_front();
                 }
@@ -466,13 +484,14 @@ impl EventLog {
         self.emit();
     }
 
-    /// The events that may be seen so far.
+    /// Returns the visible events of this log.
     pub(crate) fn events(&self) -> Vec<Event> {
         let state = self.state();
         (0..state.visible).map(|at| state.event(&self.run_id, at)).collect()
     }
 
-    /// The number of events that stand before those of this log: a run that is resumed has its latest ones here.
+    /// Returns the number of events before the first record of this log. It is greater than 0 for a
+    /// run that was resumed from a snapshot.
     pub(super) fn offset(&self) -> u64 {
         self.state().offset
     }
@@ -489,7 +508,8 @@ impl EventLog {
         id
     }
 
-    /// What a subscriber sees next, after so many records; `None` when nothing more will come.
+    /// Returns the next event of a subscriber that has received `delivered` records; `None` if no
+    /// more events follow.
     pub(super) fn next_for(&self, id: u64, delivered: usize, cx: &mut task::Context<'_>) -> Poll<Option<Next>> {
         let mut state = self.state();
         let visible = state.visible;
@@ -498,6 +518,8 @@ impl EventLog {
         let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
             return Poll::Ready(None);
         };
+        // A delta follows the record with its sequence number, so it is held back until the
+        // subscriber has received that record.
         if let Some(deltas) = &mut subscriber.deltas
             && deltas.front().is_some_and(|delta| delta.seq <= seen)
         {
@@ -511,7 +533,7 @@ impl EventLog {
             return Poll::Pending;
         }
         let event = state.event(&self.run_id, delivered);
-        // A run that had failed, and was resumed when a node was retried, has an end that no longer counts.
+        // A failed run that was resumed by a retry contains an end that no longer counts.
         let is_last = delivered >= state.restored() && event.kind.ends_run();
         Poll::Ready(Some(Next::Recorded { event, is_last }))
     }
@@ -527,7 +549,7 @@ impl EventLog {
     }
 }
 
-/// What a subscriber sees next.
+/// The next event of a subscriber.
 pub(super) enum Next {
     Recorded { event: Event, is_last: bool },
     Delta(Event),

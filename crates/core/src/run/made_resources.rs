@@ -1,6 +1,7 @@
-//! Resources that a runtime makes for each run or each session, and how they end.
+//! Resources that a runtime creates for each run or each session, and their closing.
 //!
-//! A value is closed once: when its run has ended, its session is idle, or the run could not begin.
+//! A value is closed exactly once: when its run has ended, when its session is idle, or when the
+//! run failed to start.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -19,20 +20,20 @@ use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::resource::{ResourceKey, Resources};
 
-/// Longest time for closing the resources of one run or session.
+/// Maximum time for closing the resources of one run or session.
 const LONGEST_CLOSE: Duration = Duration::from_secs(10);
 
-/// Makes a value and adds it to these resources.
+/// Creates a value and adds it to the resources.
 type MakeResource = dyn Fn(&RunBeginning, &mut Resources) -> Result<(), String> + Send + Sync;
 
-/// Begins to close the value of one type, when it is among these.
+/// Starts to close the value of one type, if the resources contain it.
 type CloseResource = dyn Fn(&Resources) -> Option<BoxFuture<'static, ()>> + Send + Sync;
 
-/// Makes a resource for each run or each session.
+/// A factory of a resource, for each run or each session.
 #[derive(Clone)]
 pub(crate) struct ResourceFactory {
     pub(crate) key: ResourceKey,
-    /// How long an idle session keeps the value; `None` for a value of a run.
+    /// Time for which an idle session keeps the value; `None` for a value of a run.
     pub(crate) keep: Option<Duration>,
     pub(crate) make: Arc<MakeResource>,
 }
@@ -43,7 +44,7 @@ struct ResourceCloser {
     close: Arc<CloseResource>,
 }
 
-/// The factories of a host, and how their values are closed.
+/// The factories of a host, and the functions that close their values.
 #[derive(Clone, Default)]
 pub(crate) struct ResourceFactories {
     factories: Vec<ResourceFactory>,
@@ -53,13 +54,13 @@ pub(crate) struct ResourceFactories {
 }
 
 impl ResourceFactories {
-    /// Adds a factory, and removes another one for the same type.
+    /// Adds a factory. Replaces an existing factory of the same type.
     pub(crate) fn add(&mut self, factory: ResourceFactory) {
         self.factories.retain(|other| other.key != factory.key);
         self.factories.push(factory);
     }
 
-    /// Sets how the values of a type are closed.
+    /// Sets the function that closes the values of a type.
     pub(crate) fn close_with(&mut self, key: ResourceKey, close: Arc<CloseResource>) {
         self.closers.retain(|other| other.key != key);
         self.closers.push(ResourceCloser { key, close });
@@ -69,15 +70,16 @@ impl ResourceFactories {
         self.factories.is_empty()
     }
 
-    /// Returns true if each run has a value of this type.
+    /// Returns `true` if each run has a value of this type.
     pub(crate) fn makes(&self, key: ResourceKey) -> bool {
         self.factories.iter().any(|factory| factory.key == key)
     }
 
-    /// Makes the resources of a run that it was not given.
+    /// Creates the resources of a run, except those of types that it was given as values.
     ///
     /// # Errors
-    /// [`Error::RunResource`] with the error of a factory. Values that were made before are closed.
+    /// [`Error::RunResource`] with the error of a factory. Values that were created before are
+    /// closed.
     pub(super) fn make(&self, began: &RunBeginning, given: Resources) -> Result<OwnResources> {
         let is_shared = |factory: &&ResourceFactory| began.session().is_some() && factory.keep.is_some();
         let shared: Vec<&ResourceFactory> = self.factories.iter().filter(is_shared).collect();
@@ -89,6 +91,7 @@ impl ResourceFactories {
             all.extend(leased.resources());
             lease = Some(leased);
         }
+        // Given values override the values of the session.
         all.extend(&given);
         let own: Vec<&ResourceFactory> = self.factories.iter().filter(|factory| !is_shared(factory)).collect();
         let made = self.made(began, &own, &given)?;
@@ -118,7 +121,7 @@ impl fmt::Debug for ResourceFactories {
     }
 }
 
-/// Resources of one run: those that it was given, and those that were made for it or its session.
+/// Resources of one run: the given values, and the values created for the run or its session.
 #[derive(Debug)]
 pub(crate) struct OwnResources {
     pub(super) all: Resources,
@@ -127,15 +130,16 @@ pub(crate) struct OwnResources {
 }
 
 impl OwnResources {
-    /// Closes the run's values, and returns the values of its session.
+    /// Closes the run's values, and returns the session's values to the session.
     pub(super) async fn close(self) {
         let Self { all, made, lease } = self;
+        // Copies are released first, so that closing gets the last reference.
         drop((all, lease));
         made.close().await;
     }
 }
 
-/// Values that factories made. Dropping them closes them on another task.
+/// Values created by factories. Dropping them closes them on another task.
 pub(super) struct MadeResources {
     pub(super) resources: Resources,
     closers: Vec<ResourceCloser>,
@@ -145,12 +149,14 @@ pub(super) struct MadeResources {
 impl MadeResources {
     async fn close(mut self) {
         if let Some(closing) = self.begin_closing() {
-            // Another task: dropping this future leaves no value half closed.
+            // The values are closed on another task, so dropping this future leaves no value half
+            // closed.
             let _ = closing.await;
         }
     }
 
-    /// Draining waits for the task. Outside of a tokio runtime the values are dropped and not closed.
+    /// Starts a task that closes the values; draining waits for it. Outside of a tokio runtime the
+    /// values are dropped without being closed.
     fn begin_closing(&mut self) -> Option<JoinHandle<()>> {
         let resources = std::mem::take(&mut self.resources);
         if resources.is_empty() {
@@ -163,6 +169,7 @@ impl MadeResources {
         if closings.is_empty() {
             return None;
         }
+        // Counted before the task starts, so that draining cannot miss it.
         let closing = self.closings.begin();
         Some(handle.spawn(async move {
             let all = AssertUnwindSafe(join_all(closings)).catch_unwind();

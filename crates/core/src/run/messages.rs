@@ -1,7 +1,8 @@
-//! Messages to the unfinished run of an agent: which are taken, in which order, and when no more are. All of it is decided
-//! under the lock of the run's log, so that a message is recorded before the end of the run or refused.
+//! Messages to the unfinished run of an agent: acceptance, order, and closing. All decisions are
+//! made under the lock of the run's log, so that a message is either recorded before the end of the
+//! run or refused.
 //!
-//! It calls no model; the agent's machine says where a message stands in the conversation.
+//! The state machine of the agent decides about the position of a message in the conversation.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,10 +25,10 @@ use crate::store::RunStatus;
 use crate::time::Timestamp;
 
 impl ControlRequest {
-    /// A message for a run.
+    /// Creates the request that sends a message.
     ///
     /// # Errors
-    /// When it cannot be one.
+    /// Fails if the message is empty, too large, or not a user message of texts and files.
     fn message(host: &Host, message: impl Into<Message>) -> Result<Self, ControlError> {
         let message = message.into();
         check(&message)?;
@@ -38,7 +39,7 @@ impl ControlRequest {
         Ok(Self::message(host, message)?)
     }
 
-    /// What is said of a run that has ended.
+    /// Creates the error for a request to a run that has ended.
     pub(super) fn over(&self, status: RunStatus) -> ControlError {
         match self {
             Self::Message { .. } => {
@@ -61,7 +62,8 @@ impl ControlRequest {
 const NOT_LIVE: &str = "not a live run, and ends with its answer; cancel it to stop it before that";
 
 impl RunState {
-    /// The event by which a message or a close is recorded of a run that nobody executes; `None` when it is closed already.
+    /// Returns the event that records a message or a close for a run that no process executes.
+    /// Returns `None` if the run is closed already.
     pub(super) fn mail_event(&self, request: &ControlRequest) -> Result<Option<EventKind>, ControlError> {
         if !self.is_agent() {
             return Err(request.is_of_a_workflow());
@@ -88,14 +90,16 @@ impl RunState {
 }
 
 impl State {
-    /// Returns the end of the run, also before it is committed. An end that an earlier life of the run recorded was undone
-    /// since.
+    /// Returns the end of the run, also before it is committed. An end from before a resume does
+    /// not count, since the resume undid it.
     pub(super) fn recorded_end(&self) -> Option<&EventKind> {
         let last = self.records.last().filter(|last| self.records.len() > self.restored() && last.kind.ends_run());
         last.map(|end| &end.kind)
     }
 
-    /// The same of a run that is executed here.
+    /// Returns the event that records a message or a close for a run that this process executes.
+    /// Returns `None` if it needs no event, because it was recorded before or the run is closed
+    /// already.
     fn mail_event(&mut self, request: &ControlRequest) -> Result<Option<EventKind>, ControlError> {
         let end = self.recorded_end().map(status_of);
         let live = self.live_terms().is_some();
@@ -111,11 +115,13 @@ impl State {
                 let is_it =
                     |kind: &EventKind| matches!(kind, EventKind::MessageReceived { id: of, .. } if **of == **id);
                 if self.all().any(|record| is_it(&record.kind)) {
-                    // Its sender asked an earlier life of the run, which stopped before it could say so.
+                    // The sender's request was recorded before the run was resumed, but the sender
+                    // received no reply.
                     return Ok(None);
                 }
                 over()?;
                 let number = sent.next()?;
+                // The agent has checked for messages for the last time.
                 if ending {
                     let advice = "about to end with its answer; start another run, of the same session or with the \
                                   conversation of this one";
@@ -142,7 +148,7 @@ impl State {
         }
     }
 
-    /// Whether the run waits for a message, and no operator holds it.
+    /// Returns `true` if the run waits for a message and no operator holds it.
     fn waits_for_message(&self) -> bool {
         let waits = self.rare.as_ref().map(|rare| &rare.waits);
         waits.is_some_and(|waits| waits.are_of(&StepPath::root()) && !waits.is_held())
@@ -150,13 +156,14 @@ impl State {
 }
 
 impl EventLog {
-    /// Takes a message or a close, or refuses it, now.
+    /// Accepts or refuses a message or a close immediately.
     fn take_mail(&self, time: Timestamp, asked: Asked) {
         let mut state = self.state();
         if state.closed {
-            // Whoever asked looks at the run anew.
+            // The reply is dropped, and the caller looks up the run again.
             return;
         }
+        // The run is not recorded yet. Its agent handles the request when it starts.
         if state.all().next().is_none() {
             let early = &mut state.rare().mail.early;
             match early.len() < MAX_WAITING as usize {
@@ -185,7 +192,7 @@ impl EventLog {
         }
     }
 
-    /// Records what concerns the agent, which continues if it waited for that.
+    /// Records an event for the agent, and continues the run if it waited for a message.
     fn put(&self, state: &mut State, time: Timestamp, event: EventKind) {
         state.rare().mail.fresh.push(event.clone());
         self.add(state, time, StepPath::root(), event);
@@ -205,20 +212,22 @@ impl EventLog {
         self.recorded(state);
     }
 
-    /// What was asked before the run was recorded, and what was recorded that the agent has not looked at.
+    /// Takes the requests from before the run was recorded, and the recorded events that the agent
+    /// has not processed.
     fn take_fresh(&self) -> (Vec<Asked>, Vec<EventKind>) {
         let mut state = self.state();
         let mail = &mut state.rare().mail;
         (std::mem::take(&mut mail.early), std::mem::take(&mut mail.fresh))
     }
 
-    /// Whether there is anything that its agent has not looked at; nearly always one look.
+    /// Returns `true` if the agent has events to process. Reads one atomic, since agents check it
+    /// often.
     pub(crate) fn has_mail(&self) -> bool {
         self.has_mail.load(Ordering::Acquire)
     }
 
-    /// The run is about to end with its answer and takes no messages any more; false when there is one that its agent
-    /// has not looked at.
+    /// Stops accepting messages because the run is about to end with its answer. Returns `false` if
+    /// the agent must process another message first.
     pub(crate) fn ends_with_answer(&self) -> bool {
         let mut state = self.state();
         let mail = state.rare.as_ref().map(|rare| &rare.mail);
@@ -226,14 +235,15 @@ impl EventLog {
         state.ending
     }
 
-    /// Records that the run waits for a message, and gives since when it does; `None` when there is something that its
-    /// agent has not looked at.
+    /// Records that the run waits for a message, and returns the time since when it waits. Returns
+    /// `None` if the agent has events to process.
     fn wait_for_message(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.state();
         if !state.rare().mail.fresh.is_empty() {
             return None;
         }
         let root = StepPath::root();
+        // A resumed run may have recorded its wait before; the idle timeout counts from there.
         if !state.rare().waits.are_of(&root) {
             self.add(&mut state, now, root, EventKind::paused(PauseReason::Message));
             self.recorded(state);
@@ -243,7 +253,7 @@ impl EventLog {
         state.all().filter(|record| waits(&record.kind)).map(|record| record.time).last()
     }
 
-    /// Nobody has sent a message in time.
+    /// Closes the run because no message arrived in time.
     fn close_idle(&self, time: Timestamp) {
         let mut state = self.state();
         let mail = &mut state.rare().mail;
@@ -253,19 +263,19 @@ impl EventLog {
         }
     }
 
-    /// How the run waits for messages, when it is a live one.
+    /// Returns the settings of a live run.
     fn live_terms(&self) -> Option<LiveTerms> {
         self.state().live_terms()
     }
 
-    /// Whether it was a live run that was closed.
+    /// Returns `true` if the run is a live run that was closed.
     pub(super) fn was_closed(&self) -> bool {
         self.state().rare.as_ref().is_some_and(|rare| rare.mail.sent.closed)
     }
 }
 
 impl RunShared {
-    /// Takes a message or a close; the run of a workflow refuses both.
+    /// Handles a message or a close. Runs of workflows refuse both.
     pub(super) fn request_by_mail(&self, asked: Asked) {
         if !self.log.is_agent() {
             let error = asked.request.is_of_a_workflow();
@@ -275,8 +285,9 @@ impl RunShared {
         self.operations().messaged.notify_waiters();
     }
 
-    /// What was recorded for the agent that it has not looked at, in its order.
+    /// Returns the recorded events that the agent has not processed, in order.
     pub(crate) fn take_mail(&self) -> Vec<EventKind> {
+        // Reset before the messages are taken, so that a later message sets it again.
         self.log.has_mail.store(false, Ordering::Release);
         let (early, mut fresh) = self.log.take_fresh();
         if !early.is_empty() {
@@ -286,16 +297,19 @@ impl RunShared {
         fresh
     }
 
-    /// Waits for the next message of a live run, for its close, or until it is held or drained. Records that it waits, and
-    /// closes the run when nobody has sent one in time.
+    /// Waits until a live run receives a message or a close, is held or released, or is drained.
+    /// Records that it waits, and closes the run when its idle timeout is reached.
     pub(crate) async fn until_messaged(&self) -> Result<()> {
         let operations = self.operations();
+        // Enabled before the log is read, so that a message in between is not missed.
         let changed = operations.messaged.notified();
         let mut changed = std::pin::pin!(changed);
         changed.as_mut().enable();
         let Some(since) = self.log.wait_for_message(self.now()) else { return Ok(()) };
         self.log.commit().await?;
         let held = self.is_held();
+        // The idle timeout is suspended while an operator holds the run. It counts from the
+        // recorded pause, also after a restart.
         let idle = self.log.live_terms().and_then(|terms| terms.idle_timeout_ms).filter(|_| !held);
         let left = idle.map(|idle| Duration::from_millis(idle).saturating_sub(self.now().since(since)));
         let idle = async {
@@ -316,13 +330,17 @@ impl RunShared {
 }
 
 impl<T> RunHandle<T> {
-    /// Sends the agent of the run a message of the user, a text or a [`Message`], while the run is unfinished. It returns when
-    /// that is kept; the model sees the message at its next call, after the results of the tools that it has called. One that
-    /// comes while the model gives its last answer makes it answer once more. A run that fails or is cancelled may not show it
-    /// to the model; its [`conversation`](Self::conversation) ends with it.
+    /// Sends a user message, a text or a [`Message`], to the agent of the run while the run is
+    /// unfinished. Returns when the message is stored. The model receives it with its next call,
+    /// after the results of the tools that it called. If a message arrives while the model gives
+    /// its last answer, the model answers once more. A run that fails or is cancelled may end
+    /// before the model received the message; its [`conversation`](Self::conversation) then ends
+    /// with the message.
     ///
-    /// At most 100 messages wait for the next call, of at most 1 MiB each. Dropping the future leaves open whether the message
-    /// was accepted. [`Runtime::send_message`](crate::Runtime::send_message) does the same by the run's id.
+    /// At most 100 messages may wait for the next model call, and a message is limited to 1 MiB. If
+    /// the future is dropped, the message may or may not be accepted.
+    /// [`Runtime::send_message`](crate::Runtime::send_message) sends a message by the id of the
+    /// run.
     ///
     /// ```
     /// use agentflow::agent::RunRequest;
@@ -340,18 +358,21 @@ impl<T> RunHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Control`](crate::Error::Control) when the run has ended, is one of a workflow, or was closed; when too many
-    /// messages wait; when the message is empty, too large, or not of the user.
+    /// [`Error::Control`](crate::Error::Control) if the run has ended, executes a workflow, or was
+    /// closed; if too many messages wait; or if the message is empty, too large, or not a user
+    /// message.
     #[doc(alias = "send_user_message")]
     pub fn send_message(&self, message: impl Into<Message>) -> ControlCall<'_> {
         self.control(ControlRequest::send(&self.shared().host, message))
     }
 
-    /// Closes a [live run](crate::agent::RunRequest::live): it takes no messages any more, answers those that it has and
-    /// ends. It returns when that is kept. Closing it once more does nothing.
+    /// Closes a [live run](crate::agent::RunRequest::live): it accepts no more messages, answers
+    /// the ones it has, and ends. Returns when the close is stored. Closing a closed run has no
+    /// effect.
     ///
     /// # Errors
-    /// [`Error::Control`](crate::Error::Control) when the run is not a live one, or has ended without having been closed.
+    /// [`Error::Control`](crate::Error::Control) if the run is not a live run, or has ended without
+    /// being closed.
     pub fn close(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Close))
     }

@@ -1,7 +1,22 @@
-//! A run of anything: its log, its control requests, the handle that a caller holds, and the host that all runs of a
-//! program share.
+//! Runs of agents and workflows: handles, results, event streams and control requests.
 //!
-//! It knows neither agents nor workflows; those record what they do here.
+//! [`RunHandle`] controls a run, and [`RunResult`] is the outcome of an agent's run. [`Events`] and
+//! [`RunStream`] stream its events. [`ControlCall`] is a control request, [`Approval`] is the
+//! answer to a question, and [`Redact`] masks secrets in events.
+//!
+//! The implementation is independent of agents and workflows, which record their events here:
+//!
+//! - `RunShared` is the state that the tasks, the handle and the steps of a run share. `Host` is
+//!   the state that all runs of a runtime share.
+//! - `log` keeps the recorded events in memory, and `journal` writes them to the store. `events`
+//!   streams them, `sinks` passes them to event sinks, and `redaction` masks them.
+//! - A control request is routed by `requests`, checked by `control_events`, and answered through
+//!   `replies` when its effect is stored. `by_id` and `live` find the run of a request by its id.
+//! - `RunState` and `StepStates` are folds over the recorded events. `read` reads a journal from
+//!   the store.
+//! - `Segment` records the start and the end of an agent or workflow, either as the run itself or
+//!   as a step.
+//! - `DoneCalls` determines the calls that a failed run must compensate.
 
 mod approval;
 mod attach;
@@ -63,7 +78,9 @@ mod until_asks;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::approval::{asks_approval, call_answer_schema, read_approval};
+#[doc(hidden)]
+pub use self::approval::asks_approval;
+pub(crate) use self::approval::{call_answer_schema, read_approval};
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::call_keys::CallKeys;
@@ -73,8 +90,8 @@ pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
 pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState, is_of_undo};
 pub use self::events::Events;
-#[cfg(feature = "mcp-server")]
-pub(crate) use self::events::FirstEvents;
+#[doc(hidden)]
+pub use self::events::FirstEvents;
 pub(crate) use self::forgotten::Void;
 pub(crate) use self::handle::{Ended, Life};
 pub use self::handle::{RunHandle, RunStream};

@@ -1,7 +1,6 @@
-//! Where an agent or a workflow that a step begins records what it does, and which recorded one it is when the step runs
-//! again in another process: that of the same kind and name with the same input, whoever begins first.
-//!
-//! It reads a journal and gives out paths; it records nothing.
+//! Assigns paths to the agents and workflows that a step starts. When the step runs again after a
+//! restart, a call gets the path of a recorded call of the same kind and name with the same input,
+//! independent of the order of the calls.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -17,24 +16,24 @@ use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// What a step calls: an agent or a workflow, with its input.
+/// A call of an agent or workflow in a step, with its input.
 #[derive(Clone, Debug)]
 pub(crate) enum NestedCall {
     Agent(Arc<AgentStarted>),
     Workflow(Arc<WorkflowStarted>),
 }
 
-/// The agents and workflows that attempts at steps have begun.
+/// The agents and workflows that attempts at steps have started.
 #[derive(Default)]
 pub(super) struct BegunBySteps {
-    /// Their paths, by the attempt.
+    /// The assigned paths, by attempt.
     pub(super) nested: Mutex<HashMap<StepPath, Claims>>,
-    /// Which attempts at a step have continued what an earlier one began at a path.
+    /// Pairs of an attempt and a path at which the attempt continued work of an earlier attempt.
     pub(super) continued: Mutex<HashSet<(StepPath, StepPath)>>,
 }
 
 impl BegunBySteps {
-    /// An attempt begins anew.
+    /// Resets an attempt that starts again.
     pub(super) fn forget(&self, attempt: &StepPath) {
         self.continued.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != attempt);
         self.nested.lock().unwrap_or_else(PoisonError::into_inner).remove(attempt);
@@ -42,7 +41,7 @@ impl BegunBySteps {
 }
 
 impl NestedCall {
-    /// The call that begins with an event.
+    /// Returns the call that starts with an event.
     fn of(kind: &EventKind) -> Option<Self> {
         match kind {
             EventKind::AgentStarted(agent) => Some(Self::Agent(Arc::clone(agent))),
@@ -51,7 +50,7 @@ impl NestedCall {
         }
     }
 
-    /// The call as a journal has it: a runtime may take secrets out of its events.
+    /// Returns the call as the journal contains it, since a redactor may change recorded events.
     pub(crate) fn redacted(self, redactor: Option<&Redactor>) -> Self {
         let Some(redactor) = redactor else { return self };
         let kind = match self.clone() {
@@ -61,8 +60,8 @@ impl NestedCall {
         Self::of(&redactor.event(kind)).unwrap_or(self)
     }
 
-    /// Whether another call is this one: of the same kind and name, with the same input. What an agent is instructed to do
-    /// and how a workflow is defined may have changed since.
+    /// Returns `true` if both calls have the same kind, name and input. The instructions of an
+    /// agent and the definition of a workflow may have changed since.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Agent(one), Self::Agent(other)) => one.name == other.name && one.same_input(other),
@@ -74,7 +73,7 @@ impl NestedCall {
 
 impl fmt::Display for NestedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// The longest text of an input that is shown, in bytes.
+        /// Maximum length of the displayed input, in bytes.
         const SHOWN: usize = 200;
         match self {
             Self::Agent(agent) => {
@@ -88,22 +87,23 @@ impl fmt::Display for NestedCall {
     }
 }
 
-/// The paths that the calls of one attempt at a step were given.
+/// The paths that were assigned to the calls of one attempt at a step.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// The last number that was given, where nothing is recorded of an earlier life of the run.
+    /// The last assigned number.
     last: u32,
-    /// What an earlier life of the run recorded below the attempt.
+    /// The calls that were recorded below the attempt before the run was resumed.
     earlier: Option<Box<Earlier>>,
 }
 
-/// What an earlier life of a run recorded below an attempt at a step.
+/// Calls recorded below an attempt at a step before the run was resumed.
 #[derive(Default)]
 struct Earlier {
     calls: Vec<EarlierCall>,
-    /// The numbers under which something is recorded, or that were given since.
+    /// Numbers that are recorded, or were assigned since the resume.
     taken: BTreeSet<u32>,
-    /// The first call of this life that is another one, although some of them had not been asked for again.
+    /// The first call since the resume that matches no recorded call, although some recorded calls
+    /// were not repeated.
     other: Option<String>,
 }
 
@@ -111,16 +111,16 @@ struct EarlierCall {
     number: u32,
     path: StepPath,
     call: NestedCall,
-    /// It, or something below it, may have changed something outside of the run.
+    /// `true` if the call, or a call below it, may have changed data outside the run.
     wrote: bool,
-    /// What in it was stopped in the middle, and may have had an effect.
+    /// Paths of interrupted work in the call that may have had an effect.
     open: BTreeSet<StepPath>,
-    /// This life of the run has asked for it again.
+    /// `true` if the call was repeated after the resume.
     claimed: bool,
 }
 
 impl Claims {
-    /// With what an earlier life of the run recorded below the attempt.
+    /// Collects the calls recorded below the attempt before the run was resumed.
     pub(super) fn after(scope: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> Self {
         let mut earlier = Earlier::default();
         for (_, path, kind) in recorded {
@@ -136,15 +136,17 @@ impl Claims {
         Self { last: 0, earlier: Some(Box::new(earlier)) }
     }
 
-    /// The path of a call. The first one has the path of the attempt for itself, so that an agent that is a node is seen
-    /// as that node.
+    /// Assigns the path of a call. The first call gets the path of the attempt itself, so that an
+    /// agent that is a node appears as that node.
     ///
     /// # Errors
-    /// [`Error::NestedOther`] when it is another one than those that were recorded, and one of them that may have had an
-    /// effect was not asked for again. One that had none is left to [`left_over`](Self::left_over): calls of a step that run side
-    /// by side may begin in another order.
+    /// [`Error::NestedOther`] if the call matches no recorded call, and a recorded call that may
+    /// have had an effect was not repeated. Calls without an effect are checked by
+    /// [`left_over`](Self::left_over) at the end of the step: concurrent calls may start in another
+    /// order.
     pub(super) fn claim(&mut self, scope: &StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
         let Some(earlier) = &mut self.earlier else { return Ok(self.next(scope)) };
+        // All recorded calls were repeated, so this call is new.
         if earlier.calls.iter().all(|call| call.claimed) {
             return Ok(self.next(scope));
         }
@@ -160,10 +162,10 @@ impl Claims {
         Ok(self.next(scope))
     }
 
-    /// The path below which the calls of tools at the attempt are recorded.
+    /// Assigns the path below which the tool calls of the attempt are recorded.
     pub(super) fn claim_base(&mut self, scope: &StepPath, known: Option<StepPath>) -> StepPath {
         match known {
-            // What is recorded there has taken its number.
+            // The recorded path has used its number already.
             Some(known) if self.earlier.is_some() => known,
             Some(known) => {
                 self.last += 1;
@@ -176,6 +178,7 @@ impl Claims {
     fn next(&mut self, scope: &StepPath) -> StepPath {
         self.last += 1;
         if let Some(earlier) = &mut self.earlier {
+            // Skips the numbers that are in the journal.
             while !earlier.taken.insert(self.last) {
                 self.last += 1;
             }
@@ -186,8 +189,9 @@ impl Claims {
         }
     }
 
-    /// Why the output of the step cannot be trusted: it called something else in the place of what it had called before,
-    /// or did not call what was stopped in the middle of a write, so that nobody was asked about it.
+    /// Returns the reason why the output of a repeated step cannot be used: the step made a
+    /// different call instead of a recorded one, or did not repeat a call that was interrupted
+    /// during a write, so that no operator was asked about it.
     pub(super) fn left_over(&self) -> Option<Failure> {
         let earlier = self.earlier.as_ref()?;
         let mut left = earlier.calls.iter().filter(|call| !call.claimed).peekable();
@@ -204,10 +208,11 @@ impl EarlierCall {
         Self { number, path, call, wrote: false, open: BTreeSet::new(), claimed: false }
     }
 
-    /// Takes in what is recorded of it, or below it.
+    /// Applies a record of the call, or of work below it.
     fn apply(&mut self, path: &StepPath, kind: &EventKind, is_base: bool) {
         self.wrote |= writes(kind);
         match kind {
+            // A completed call contains no interrupted work.
             EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) if is_base => self.open.clear(),
             kind if kind.begins_once() => {
                 self.open.insert(path.clone());
@@ -225,7 +230,7 @@ impl EarlierCall {
         }
     }
 
-    /// What an operator is asked of it when it is not called again.
+    /// Returns the question to an operator if the call had interrupted work and was not repeated.
     fn stopped(&self) -> Option<Failure> {
         let stopped: Vec<String> = outermost(&self.open).iter().map(|path| format!("`{path}`")).collect();
         let message = format!(
@@ -242,10 +247,11 @@ impl EarlierCall {
     }
 }
 
-/// What stands before the number of a call, from the second one of an attempt on.
+/// Prefix of the number in the path of the second and later calls of an attempt.
 const CALL: &str = "call#";
 
-/// The number of the call of an attempt that a record belongs to, and whether it is recorded at the call's own path.
+/// Returns the number of the call that a record belongs to, and `true` if the record is at the
+/// call's own path.
 fn number_of(scope: &StepPath, path: &StepPath, kind: &EventKind) -> Option<(u32, bool)> {
     if path == scope {
         return NestedCall::of(kind).map(|_| (1, true));
@@ -257,11 +263,12 @@ fn number_of(scope: &StepPath, path: &StepPath, kind: &EventKind) -> Option<(u32
             let (number, rest) = call.split_once('/').unwrap_or((call, ""));
             Some((number.parse().ok()?, rest.is_empty()))
         }
-        // Another attempt, or a hook around the agent, has calls of its own.
+        // The calls of other attempts and of hooks are counted separately.
         None if below.starts_with("attempt#") || below.starts_with(HOOKS) => None,
         None => Some((1, false)),
     }
 }
 
-/// The name below which hooks around an agent in a step record the agents and workflows that they begin.
+/// Path segment below which hooks around an agent in a step record the agents and workflows that
+/// they start.
 pub(crate) const HOOKS: &str = "hooks";

@@ -1,13 +1,13 @@
-//! Limits how deep agents and workflows nest, so that one which calls itself ends with an error and not with a stack
-//! overflow.
+//! Limits the nesting depth of agents and workflows, so that unbounded recursion ends with an error
+//! instead of a stack overflow.
 //!
-//! Everything that a run does is polled inside one future, and what begins inside of a step is polled inside that step:
-//! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their
-//! own that a step awaits, and to each [`Context`](crate::Context), so it also counts what a step hands to another
-//! task.
+//! All work of a run is polled within one future, and work that starts in a step is polled within
+//! that step, so each level uses part of the stack. The depth is a task-local value, so it also
+//! counts separate runs that a step awaits. Each [`Context`](crate::Context) contains it too, so it
+//! also counts work that a step moves to another task.
 //!
-//! It also says which step of a workflow polls the caller, so that a call of a tool, an agent or a workflow is part of that
-//! step; what a place is, it does not know.
+//! The task-local scope also contains the workflow step that polls the caller, so that a call of a
+//! tool, an agent or a workflow belongs to that step. The type of this value is opaque here.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -19,19 +19,21 @@ use std::task::{Context as TaskContext, Poll};
 use crate::error::{Error, FailureKind, Result};
 use crate::future::BoxFuture;
 
-/// The default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
+/// Default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;
 
 thread_local! {
-    /// What stands around the future that this thread polls now. It is exchanged for each poll, so it belongs to the task.
+    /// The scope of the future that this thread polls now. It is swapped at each poll, so it
+    /// belongs to the task.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
-    /// What this thread drops now belongs to a step that is stopped as a whole.
+    /// `true` while this thread drops the contents of a step that is stopped as a whole.
     static STOPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Drops what belongs to a step that is stopped as a whole: what is open in it was not dropped by the step itself.
+/// Drops the contents of a step that is stopped as a whole. Open work in it is then recorded as
+/// stopped with the step.
 pub(crate) fn stopping(drops: impl FnOnce()) {
-    /// Also after a panic.
+    /// Restores the flag, also after a panic.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -42,7 +44,8 @@ pub(crate) fn stopping(drops: impl FnOnce()) {
     drops();
 }
 
-/// Why something in a step ends that is dropped now: the step dropped it, or is dropped itself.
+/// Returns the recorded reason for work in a step that is being dropped: either the step dropped
+/// it, or the step itself is dropped.
 pub(crate) fn why_dropped() -> &'static str {
     match STOPS.try_with(Cell::get).unwrap_or_default() {
         true => WITH_STEP,
@@ -50,73 +53,75 @@ pub(crate) fn why_dropped() -> &'static str {
     }
 }
 
-/// Why an agent, a workflow or a call in a step ended that the step had dropped. The texts are stored, so they never
-/// change.
+/// Recorded reason for work that its step dropped. The text is stored, so it never changes.
 pub(crate) const BY_STEP: &str = "the step dropped it";
 
-/// The same of a step that was dropped itself; earlier releases said so of both.
+/// Recorded reason for work whose step was dropped. Earlier releases recorded it in both cases.
 pub(crate) const WITH_STEP: &str = "the step was dropped";
 
-/// What stands around that which is polled.
+/// The task-local scope of a polled future.
 #[derive(Clone, Default)]
 pub(crate) struct Around {
-    /// How many agents and workflows.
+    /// Number of agents and workflows that contain the future.
     depth: u32,
-    /// Set when one inside was refused, for the innermost tool call around it. There is one once something inside may be.
+    /// Set when the depth limit refused a call within the innermost tool call. Created on demand.
     exceeded: Option<Arc<AtomicBool>>,
-    /// The place of the step that polls, when it is the step of a workflow and no agent or workflow in it.
+    /// The workflow step that polls the future. `None` within an agent or a workflow of the step.
     place: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Around {
-    /// Looks at what stands around the caller, if something does.
+    /// Calls `look` with the current scope, if there is one.
     #[inline]
     fn look<T>(look: impl FnOnce(&Self) -> T) -> Option<T> {
         AROUND.try_with(|around| around.borrow().as_ref().map(look)).ok().flatten()
     }
 
-    /// What stands around the caller.
+    /// Returns a copy of the current scope.
     pub(crate) fn current() -> Self {
         let shared = |around: &mut Self| {
+            // Created before the copy, so that both share the flag.
             around.exceeded.get_or_insert_default();
             around.clone()
         };
         AROUND.try_with(|around| around.borrow_mut().as_mut().map(shared)).ok().flatten().unwrap_or_default()
     }
 
-    /// How many agents and workflows stand around the caller.
+    /// Returns the number of agents and workflows that contain the caller.
     pub(crate) fn depth() -> u32 {
         Self::look(|around| around.depth).unwrap_or_default()
     }
 
-    /// Whether a step of a workflow polls the caller: one look at the task.
+    /// Returns `true` if a workflow step polls the caller.
     #[inline]
     pub(crate) fn has_place() -> bool {
         Self::look(|around| around.place.is_some()).unwrap_or(false)
     }
 
-    /// The place of the step that polls the caller.
+    /// Returns the workflow step that polls the caller, if it has type `P`.
     pub(crate) fn place<P: Any + Send + Sync>() -> Option<Arc<P>> {
         let place = Self::look(|around| around.place.clone()).flatten()?;
         place.downcast().ok()
     }
 
-    /// The same as around the caller, at a place.
+    /// Returns a copy of the current scope with this step.
     pub(crate) fn at<P: Any + Send + Sync>(place: Arc<P>) -> Self {
         Self { place: Some(place), ..Self::current() }
     }
 
-    /// What stands around a call of a tool, and a step of another process.
+    /// Creates the scope of a tool call or of a step of another process.
     pub(crate) fn of_depth(depth: u32) -> Self {
         Self { depth, ..Self::default() }
     }
 
-    /// Another agent or workflow begins inside of this; `known` is how many the caller's context says stand around it.
+    /// Creates the scope of an agent or workflow that starts within the current scope. `known` is
+    /// the depth according to the caller's context.
     ///
     /// # Errors
-    /// [`Error::NestingLimit`].
+    /// [`Error::NestingLimit`] if the limit is reached.
     pub(crate) fn enter(limit: u32, known: u32) -> Result<Self> {
         let mut around = Self::current();
+        // The context has the depth if a step moved the work to another task, whose scope is empty.
         around.depth = around.depth.max(known);
         if around.depth >= limit {
             around.exceed();
@@ -127,22 +132,23 @@ impl Around {
         Ok(around)
     }
 
-    /// Something inside was refused for the limit.
+    /// Reports to the enclosing tool call that the limit refused a call.
     fn exceed(&self) {
         if let Some(exceeded) = &self.exceeded {
             exceeded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Polls what is inside of this.
+    /// Polls a future within this scope.
     ///
-    /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes
-    /// an agent or a workflow before, in a function that returns.
+    /// All levels share one stack, and a stack frame reserves space for each future that it
+    /// creates. The caller therefore boxes an agent or a workflow beforehand, in a function that
+    /// returns.
     pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
         self.within(inside)
     }
 
-    /// Polls a future of any type inside of this.
+    /// Polls a future of any type within this scope.
     pub(crate) fn within<F: Future>(self, inside: F) -> impl Future<Output = F::Output> {
         let (around, inside) = (self.into_slot(), Some(inside));
         async move {
@@ -151,8 +157,8 @@ impl Around {
         }
     }
 
-    /// Polls an agent inside of this. When it ends because of the limit, now or in an earlier process, the tool call
-    /// around it learns of that.
+    /// Polls an agent within this scope. If the agent ends because of the limit, now or in an
+    /// earlier process, the enclosing tool call is notified.
     pub(crate) async fn poll<T>(self, agent: BoxFuture<'_, Result<T>>) -> Result<T> {
         let outer = Self { exceeded: self.exceeded.clone(), ..Self::default() };
         let outcome = self.scope(agent).await;
@@ -162,8 +168,8 @@ impl Around {
         outcome
     }
 
-    /// Polls a tool call inside of this, where the caller has pinned it. Also says whether something in it was refused for
-    /// the limit.
+    /// Polls a pinned tool call in a new scope. Also returns `true` if the limit refused a call
+    /// within it.
     pub(crate) async fn tool_call<F: Future>(depth: u32, call: Pin<&mut Option<F>>) -> (F::Output, bool) {
         let mut within = Within { around: Self::of_depth(depth).into_slot(), inside: call };
         let outcome = std::future::poll_fn(|cx| within.poll(cx)).await;
@@ -171,7 +177,7 @@ impl Around {
         (outcome, exceeded.is_some_and(|exceeded| exceeded.load(Ordering::Relaxed)))
     }
 
-    /// Runs a function inside of this, also on another thread.
+    /// Calls a function within this scope, also on another thread.
     pub(crate) fn sync_scope<T>(self, inside: impl FnOnce() -> T) -> T {
         self.into_slot().run(inside)
     }
@@ -181,11 +187,12 @@ impl Around {
     }
 }
 
-/// What stands around a future, kept beside it from one poll to the next.
+/// The scope of a future, stored between polls.
 pub(crate) struct AroundSlot(Option<Around>);
 
 impl AroundSlot {
-    /// Runs a function inside of this, and has it again when the function ends, also by a panic.
+    /// Calls a function within the scope, and stores the scope again afterwards, also after a
+    /// panic.
     #[inline]
     pub(crate) fn run<T>(&mut self, inside: impl FnOnce() -> T) -> T {
         self.exchange();
@@ -195,12 +202,12 @@ impl AroundSlot {
 
     #[inline]
     fn exchange(&mut self) {
-        // What is dropped while its thread ends has nothing around it.
+        // Fails only while the thread ends. Values dropped then have no scope.
         let _ = AROUND.try_with(|around| std::mem::swap(&mut *around.borrow_mut(), &mut self.0));
     }
 }
 
-/// Leaves when it is dropped.
+/// Leaves the scope when dropped.
 struct Entered<'s>(&'s mut AroundSlot);
 
 impl Drop for Entered<'_> {
@@ -209,7 +216,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// A future with what stands around it, also while it is dropped.
+/// A future with its scope. The scope also applies while the future is dropped.
 struct Within<'f, F> {
     around: AroundSlot,
     inside: Pin<&'f mut Option<F>>,
@@ -228,6 +235,7 @@ impl<F: Future> Within<'_, F> {
 impl<F> Drop for Within<'_, F> {
     fn drop(&mut self) {
         let Self { around, inside } = self;
+        // Destructors of the future may use the scope.
         around.run(|| inside.set(None));
     }
 }

@@ -1,5 +1,5 @@
-//! `RunOptions`: what a run is given beside what runs and its input; and what the run keeps of it. The requests that
-//! start runs fill it in. It starts nothing and records nothing.
+//! `RunOptions`: the settings of a run other than its agent or workflow and its input, and
+//! `RunOwn`, the part that the run keeps. The requests that start runs fill in the options.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::resource::{ResourceKey, Resources};
 use crate::state::{MOST_SAVED, SavedByStep, StateKey, StateOwner, StateValue, StateValues, too_much_in_session};
 use crate::value::Encoded;
 
-/// What a run is given: the same for workflows and agents.
+/// The settings of a run, common to workflows and agents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     pub(crate) run_id: Option<RunId>,
@@ -29,15 +29,15 @@ pub(crate) struct RunOptions {
     pub(crate) stream: bool,
     pub(crate) untraced: bool,
     pub(crate) unmetered: bool,
-    /// The id of the session that it is a run of.
+    /// Id of the session that the run belongs to.
     pub(crate) session: Option<Arc<str>>,
     /// Initial values of keys of the state.
     pub(crate) state: BTreeMap<String, Encoded>,
-    /// The first key that cannot be set, which ends the start of the run.
+    /// The first key that cannot be set. It makes the start of the run fail.
     pub(crate) refused_key: Option<RefusedKey>,
 }
 
-/// A key of the state that a run cannot begin with.
+/// A key of the state that a run cannot start with.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedKey {
     key: String,
@@ -45,7 +45,8 @@ pub(crate) struct RefusedKey {
 }
 
 impl RunOptions {
-    /// Sets a key of the state before the run begins. A problem is reported when the run is started.
+    /// Sets a key of the state before the run starts. A problem is reported when the run is
+    /// started.
     pub(crate) fn set_state<T: StateValue>(&mut self, key: &StateKey<T>, value: &T) {
         let problem = match (key.owner(), value.encode()) {
             (StateOwner::Session, Ok(value)) => {
@@ -60,10 +61,10 @@ impl RunOptions {
         self.refused_key.get_or_insert(RefusedKey { key: key.to_string(), problem });
     }
 
-    /// Takes the state that the run begins with; `None` when nothing is set.
+    /// Takes the initial state of the run; `None` if no key was set.
     ///
     /// # Errors
-    /// [`Error::State`] of a key that cannot be set, and when it is too large.
+    /// [`Error::State`] if a key cannot be set, or the state is too large.
     fn take_state(&mut self) -> Result<Option<Arc<StateValues>>> {
         if let Some(RefusedKey { key, problem }) = self.refused_key.take() {
             return Err(Error::State { key, problem });
@@ -85,7 +86,7 @@ impl RunOptions {
         }
     }
 
-    /// What is recorded of the grants and the limits.
+    /// Returns the recorded form of the grants and limits.
     pub(crate) fn terms(&self) -> RunTerms {
         RunTerms {
             max_steps: None,
@@ -100,10 +101,11 @@ impl RunOptions {
         }
     }
 
-    /// What a new run of a name keeps: whatever is not given is made by the factories.
+    /// Takes the part of the options that a new run keeps. Factories create the resources that were
+    /// not given. Returns `None` if there is nothing to keep.
     ///
     /// # Errors
-    /// That of a factory.
+    /// Returns the error of the initial state or of a factory.
     pub(crate) fn begin(
         &mut self,
         factories: &ResourceFactories,
@@ -112,6 +114,7 @@ impl RunOptions {
     ) -> Result<Option<Box<RunOwn>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         let state = self.take_state()?;
+        // Most runs need none of these and no allocation.
         if !said && state.is_none() && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
         }
@@ -129,8 +132,8 @@ impl RunOptions {
     }
 }
 
-/// What a run began with, as a factory of its resources sees it: who asked for it, and the tags. Given to
-/// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource).
+/// The data of a starting run that a factory of its resources receives, such as its caller and
+/// tags. Passed to [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunBeginning {
     run_id: RunId,
@@ -142,37 +145,37 @@ pub struct RunBeginning {
 }
 
 impl RunBeginning {
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run_id
     }
 
-    /// The name of its agent or workflow.
+    /// Returns the name of its agent or workflow.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// On whose behalf it runs.
+    /// Returns the caller on whose behalf the run was started.
     pub fn caller(&self) -> Option<&str> {
         self.caller.as_deref()
     }
 
-    /// The trace that it belongs to.
+    /// Returns the id of the trace that the run belongs to.
     pub fn trace_id(&self) -> Option<&str> {
         self.trace_id.as_deref()
     }
 
-    /// Its tags.
+    /// Returns the tags of the run.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         &self.tags
     }
 
-    /// The id of the session that it is a run of.
+    /// Returns the id of the session that the run belongs to.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// What the journal of a run says.
+    /// Restores the data from the journal of a run.
     pub(crate) fn recorded(run: &RunId, started: &RunStarted) -> Self {
         Self {
             run_id: run.clone(),
@@ -185,13 +188,13 @@ impl RunBeginning {
     }
 }
 
-/// What a run has of its own: all agents and workflows in it have it too.
+/// Data and resources of one run, shared by all agents and workflows in it.
 #[derive(Debug)]
 pub(crate) struct RunOwn {
     pub(crate) began: RunBeginning,
-    /// The state that it was given, until its beginning is recorded with it.
+    /// The initial state, until the start of the run is recorded.
     pub(super) state: Option<Arc<StateValues>>,
-    /// `None` once the run has ended.
+    /// `None` after the run has ended.
     resources: Mutex<Option<OwnResources>>,
 }
 
@@ -201,10 +204,10 @@ impl RunOwn {
         Ok(Self { began, state: None, resources: Mutex::new(Some(resources)) })
     }
 
-    /// What a run has that is resumed: the resources are made anew.
+    /// Creates the data of a resumed run. Its resources are created again.
     ///
     /// # Errors
-    /// That of a factory.
+    /// Returns the error of a factory.
     pub(crate) fn resumed(factories: &ResourceFactories, run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
         Self::new(factories, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
     }
@@ -213,21 +216,22 @@ impl RunOwn {
         self.resources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The resources that it was given or that were made for it; none once it has ended.
+    /// Returns the resources that the run was given or that were created for it; empty after the
+    /// run has ended.
     pub(crate) fn resources(&self) -> Resources {
         self.held().as_ref().map(|resources| resources.all.clone()).unwrap_or_default()
     }
 
-    /// Takes the resources of a run that has ended. Dropping them closes them, too.
+    /// Takes the resources of a run that has ended. Dropping them also closes them.
     pub(super) fn take_resources(&self) -> Option<OwnResources> {
         self.held().take()
     }
 }
 
-/// Says which resources nobody gave: those of `needs`, each with who needs it.
+/// Checks that the resources in `needs` exist. Each comes with a description of its user.
 ///
 /// # Errors
-/// [`Error::RunResource`] when there are any, so that nothing of the run begins.
+/// [`Error::RunResource`] if a resource is missing, so that no part of the run starts.
 pub(crate) fn check_resources<'n>(
     name: &Arc<str>,
     resources: &Resources,

@@ -1,9 +1,10 @@
-//! Where personal data stands in a text: numbers of cards, telephone numbers, addresses of mail, social security numbers. It
-//! takes nothing out, and reads each text once.
+//! Finds personal data in texts: card numbers, telephone numbers, email addresses and social
+//! security numbers. Each function reads a text once.
 
 use std::ops::Range;
 
-/// The text with a mark in place of these parts, which may overlap; `None` when there is none.
+/// Replaces the parts of a text, which may overlap, with a mark. Adjacent parts get one mark.
+/// Returns `None` if there are no parts.
 pub(super) fn without(text: &str, mut parts: Vec<Range<usize>>, mark: &str) -> Option<String> {
     parts.sort_by_key(|part| (part.start, part.end));
     let (mut out, mut copied, mut masked) = (String::new(), 0, false);
@@ -18,15 +19,17 @@ pub(super) fn without(text: &str, mut parts: Vec<Range<usize>>, mark: &str) -> O
     masked.then(|| out + &text[copied..])
 }
 
-/// What may stand between the groups of a card's digits.
+/// Separators between the digit groups of a card number.
 const IN_CARDS: [char; 10] = [' ', '-', '.', '_', '\t', '\u{a0}', '\u{2009}', '\u{202f}', '\u{2011}', '\u{2013}'];
-/// The most of them between two groups.
+/// Maximum number of separators between two groups.
 const MOST_BETWEEN: usize = 3;
 
-/// The numbers of payment cards: 13 to 19 digits in one or more groups, whose check digit (ISO/IEC 7812-1) is right.
+/// Finds numbers of payment cards: 13 to 19 digits in one or more groups with a valid check digit
+/// (ISO/IEC 7812-1).
 ///
-/// Of a longer row of groups, any that stand side by side may be a card, if they begin as those of a maker do and each has
-/// three digits or more; so the date behind a card and the card behind that do not hide it.
+/// In a longer sequence of groups, any adjacent groups may be a card if each has at least three
+/// digits and the first digits belong to a card issuer. An expiry date or a second card after a
+/// number therefore does not hide it.
 pub(super) fn cards(text: &str) -> Vec<Range<usize>> {
     let groups = groups_of_digits(text);
     let mut found = Vec::new();
@@ -67,6 +70,7 @@ fn cards_in_row(text: &str, row: &[Range<usize>], found: &mut Vec<Range<usize>>)
         let mut length = 0;
         for end in begin..row.len() {
             length += row[end].len();
+            // No card number is longer.
             if length > 19 {
                 break;
             }
@@ -79,17 +83,18 @@ fn cards_in_row(text: &str, row: &[Range<usize>], found: &mut Vec<Range<usize>>)
     }
 }
 
-/// Whether groups of digits are written as a card is. `alone` says that no digits stand beside them.
+/// Returns `true` if groups of digits are formatted like a card number. `alone` is `true` if no
+/// other digits are adjacent.
 fn may_be_card(text: &str, groups: &[Range<usize>], alone: bool) -> bool {
     let (first, last) = (&groups[0], &groups[groups.len() - 1]);
     let has_points = text[first.start..last.end].contains('.');
     if has_points && !groups.iter().all(|group| (3..=6).contains(&group.len())) {
-        // A fraction.
+        // A decimal number.
         return false;
     }
     let digits: String = groups.iter().map(|group| &text[group.clone()]).collect();
     match groups.len() == 1 {
-        // A time or an id; the digits of a fraction.
+        // A timestamp or an id, or the digits after a decimal point.
         true if digits.starts_with(['0', '1']) || is_fraction(&text[..first.start]) => false,
         true => true,
         false if alone => true,
@@ -97,7 +102,7 @@ fn may_be_card(text: &str, groups: &[Range<usize>], alone: bool) -> bool {
     }
 }
 
-/// Whether a part of a text stands in a long hexadecimal number, such as a hash or a UUID.
+/// Returns `true` if the range is part of a long hexadecimal number, such as a hash or a UUID.
 fn is_in_hash(text: &str, start: usize, end: usize) -> bool {
     let is_of_one = |byte: &&u8| byte.is_ascii_hexdigit() || **byte == b'-';
     let (before, after) = (&text.as_bytes()[..start], &text.as_bytes()[end..]);
@@ -107,24 +112,24 @@ fn is_in_hash(text: &str, start: usize, end: usize) -> bool {
     has_letters && before.len() + (end - start) + after.len() >= SHORTEST_HASH
 }
 
-/// How many letters one has at least: those of 128 bits.
+/// Minimum number of digits of a hash: 128 bits.
 const SHORTEST_HASH: usize = 32;
-/// How many are looked at on each side: those of 512 bits.
+/// Number of digits that are examined on each side: 512 bits.
 const LONGEST_HASH: usize = 128;
 
-/// Whether the digits behind a text are those behind the point of a number.
+/// Returns `true` if the digits that follow `before` are the decimals of a number.
 fn is_fraction(before: &str) -> bool {
     before.strip_suffix('.').is_some_and(|whole| whole.ends_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whether the number of a card may begin with these two digits, by the ranges that are given out: Mastercard and Mir (22 to 27),
-/// Diners Club, American Express and JCB (30, 34 to 39), Visa (4), Maestro, Mastercard, Discover, `UnionPay` and `RuPay`
-/// (50 to 69, 81, 82), Troy (97).
+/// Returns `true` if a card number may start with these two digits, according to the ranges of the
+/// issuers: Mastercard and Mir (22 to 27), Diners Club, American Express and JCB (30, 34 to 39),
+/// Visa (4), Maestro, Mastercard, Discover, `UnionPay` and `RuPay` (50 to 69, 81, 82), Troy (97).
 fn is_of_maker(begin: &str) -> bool {
     matches!(begin.parse(), Ok(22..=27 | 30 | 34..=69 | 81 | 82 | 97_u32))
 }
 
-/// Whether the check digit is right.
+/// Returns `true` if the check digit is valid (Luhn algorithm).
 fn checks(text: &str, groups: &[Range<usize>]) -> bool {
     let digits = groups.iter().rev().flat_map(|group| text.as_bytes()[group.clone()].iter().rev());
     let sum: u32 = digits
@@ -135,13 +140,14 @@ fn checks(text: &str, groups: &[Range<usize>]) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// Telephone numbers in the international form (ITU-T E.164): a `+`, and 8 to 15 digits.
+/// Finds telephone numbers in the international form (ITU-T E.164): a `+` and 8 to 15 digits.
 pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (begin, plus) in text.match_indices(['+', '%']).map(|(at, sign)| (at, if sign == "+" { 1 } else { 3 })) {
         if plus == 3 && !text[begin..].get(..3).is_some_and(|sign| sign.eq_ignore_ascii_case("%2b")) {
             continue;
         }
+        // Part of a formula or a word, such as `1+2`.
         if text[..begin].chars().next_back().is_some_and(char::is_alphanumeric) {
             continue;
         }
@@ -153,7 +159,7 @@ pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
                     end = at + 1;
                 }
                 ' ' | '-' | '(' | ')' | '.' | '/' | '\u{a0}' | '\u{2011}' if digits < 15 => {}
-                // The sixteenth digit: what was read ends with the group before.
+                // A sixteenth digit: the number ends with the previous group.
                 '0'..='9' => {
                     inside = false;
                     break;
@@ -173,11 +179,11 @@ pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// How much is read before the sign of an address of mail, in bytes: RFC 5321 allows 64 for the name, and an address that is part
-/// of a URL is read with what stands before it.
+/// Maximum number of bytes examined before the `@` of an email address. RFC 5321 allows 64 for the
+/// name. An address within a URL includes the text before it.
 const LONGEST_NAME: usize = 256;
 
-/// Addresses of mail, also with the sign between name and host written as in a URL.
+/// Finds email addresses, also with a percent-encoded `@`.
 pub(super) fn emails(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for (at, sign) in text.match_indices(['@', '%']) {
@@ -188,7 +194,7 @@ pub(super) fn emails(text: &str) -> Vec<Range<usize>> {
                 None => continue,
             },
         };
-        // What was found before ends where this one begins.
+        // Addresses do not overlap.
         let from = found.last().map_or(0, |last| last.end);
         if at < from {
             continue;
@@ -197,6 +203,7 @@ pub(super) fn emails(text: &str) -> Vec<Range<usize>> {
         let from = (from.max(at.saturating_sub(LONGEST_NAME))..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
         let begin =
             text[from..at].rfind(|c| !is_name(c)).map_or(from, |not| from + not + not_length(&text[from + not..]));
+        // An address starts with a letter or digit.
         let begin = begin + text[begin..at].find(char::is_alphanumeric).unwrap_or(at - begin);
         let host = &text[at + sign..];
         if begin < at
@@ -212,15 +219,15 @@ fn not_length(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
-/// The length of an `@` that is written as in a URL, once or several times over.
+/// Returns the length of a percent-encoded `@`, encoded once or several times.
 fn escaped_at(text: &str) -> Option<usize> {
     let rest = text.strip_prefix('%')?;
     let deep = rest.len() - rest.trim_start_matches("25").len();
     rest[deep..].starts_with("40").then_some(1 + deep + 2)
 }
 
-/// The length of the name of a host at the beginning of a text: labels with points between, of which the last has two letters
-/// or more and nothing else.
+/// Returns the length of a host name at the start of a text: labels separated by dots, where the
+/// last label has at least two letters and no other characters.
 fn host_length(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
     let mut longest = None;
@@ -233,7 +240,7 @@ fn host_length(text: &str) -> Option<usize> {
         if number > 0 && label[..letters].chars().count() >= 2 {
             longest = Some(at + letters);
         }
-        // A label of a name in another script.
+        // An internationalized label (punycode).
         if number > 0 && label.starts_with("xn--") {
             longest = Some(at + label.len());
         }
@@ -242,7 +249,7 @@ fn host_length(text: &str) -> Option<usize> {
     longest
 }
 
-/// Numbers that are written as social security numbers of the USA are: `123-45-6789`.
+/// Finds numbers in the format of US social security numbers: `123-45-6789`.
 pub(super) fn social_security_numbers(text: &str) -> Vec<Range<usize>> {
     let groups = groups_of_digits(text);
     let joined = |one: &Range<usize>, other: &Range<usize>| {
@@ -288,7 +295,7 @@ mod tests {
                 ("4111.1111.1111.1111 and 4111 - 1111 - 1111 - 1111", "# and #"),
                 ("card4111111111111111x", "card#x"),
                 ("4111111111111111.", "#."),
-                // Neither are these.
+                // Numbers that are not cards.
                 (
                     "3.141592653589793 0.8414709848078965 2.718281828459045",
                     "3.141592653589793 0.8414709848078965 2.718281828459045",
@@ -360,7 +367,7 @@ mod tests {
         );
     }
 
-    /// The digits with the right one behind them.
+    /// Appends the check digit.
     fn with_check_digit(mut digits: Vec<u8>) -> String {
         let double = |digit: u8| digit * 2 / 10 + digit * 2 % 10;
         let sum: u32 = digits
@@ -381,7 +388,7 @@ mod tests {
                 let digits = with_check_digit([&[begin], &rest[..]].concat());
                 let mut groups: Vec<String> =
                     digits.as_bytes().chunks(size).map(|group| String::from_utf8(group.to_vec()).unwrap()).collect();
-                // The last group is not shorter than any that a card has.
+                // Merges a last group that is shorter than the groups of a card.
                 if groups.last().is_some_and(|last| last.len() < 3) {
                     let last = groups.pop().unwrap();
                     let before = groups.pop().unwrap();
@@ -402,7 +409,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever it stands, nothing of a card is left but what also stands beside it.
+        /// A card is masked completely, next to any other text.
         #[test]
         fn a_card_is_found_wherever_it_stands(before in around(), card in card(), after in around()) {
             let (begin, text) = (before.len() + 1, format!("{before} {card} {after}"));
@@ -412,7 +419,7 @@ mod tests {
             prop_assert!(whole, "{text:?}: {found:?}");
         }
 
-        /// Nothing else is changed, and no text makes it stop.
+        /// The functions return valid ranges for any text.
         #[test]
         fn any_text_is_read(text in "[-0-9a-c@%+.( \u{e9}\u{2011}\u{1f511}]{0,60}") {
             for find in [cards as Find, phones, emails, social_security_numbers] {
@@ -424,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Hostile texts of a megabyte are read in one pass: a step for each byte and not for each pair.
+    /// Hostile texts of a megabyte are read in linear time.
     #[test]
     fn long_texts_are_read_once() {
         for part in ["1", "1 ", "4111 ", "%40", "a@", "+", "+1", "123-45-", "a.", "@a.", "%25"] {

@@ -1,4 +1,4 @@
-//! Reads a run's journal back from its store: page by page, without the records that a changed definition made void.
+//! Reads a run's journal from its store, page by page, starting at the newest snapshot.
 
 use std::sync::Arc;
 
@@ -6,22 +6,23 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Redefined, RunBody, RunId, RunStarted, WorkflowStarted};
 use crate::store::{Snapshot, Store, StoreError, StoreErrorKind};
 
-/// How many events are read at once.
+/// Number of events per read.
 const PAGE: usize = 10_000;
 
-/// A run's journal.
+/// The journal of a run.
 pub(crate) struct RunJournal {
-    /// How many events stand before `events`.
+    /// Number of events that precede `events`.
     pub(crate) offset: u64,
-    /// The events from the offset on.
+    /// The events after the offset.
     pub(crate) events: Vec<Event>,
-    /// What still matters of those before the offset.
+    /// The events of the snapshot, which replace the events before the offset.
     pub(crate) kept: Vec<Event>,
 }
 
-/// All events of a run after a place.
+/// Reads all events of a run after a sequence number.
 pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64) -> Result<Vec<Event>, StoreError> {
     let mut events = store.read(run, after, PAGE).await?;
+    // A page that is not full is the last one.
     while !events.is_empty() && events.len() % PAGE == 0 {
         let page = store.read(run, after + events.len() as u64, PAGE).await?;
         if page.is_empty() {
@@ -32,10 +33,11 @@ pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64)
     Ok(events)
 }
 
-/// What is needed to resume a run.
+/// Reads the journal of a run, as needed to resume it.
 pub(crate) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
     let snapshot = store.snapshot(run).await?;
-    // One of a newer release says in its own way what the journal says, too.
+    // Ignores a snapshot of a newer release. The journal contains the same facts in individual
+    // events.
     let is_known =
         |snapshot: &Snapshot| !snapshot.events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
     let Snapshot { seq: offset, events: kept } =
@@ -52,17 +54,18 @@ fn redefined(kind: &EventKind) -> Option<&Redefined> {
 }
 
 impl RunJournal {
-    /// Of all events of a run.
+    /// Creates a journal from all events of a run.
     pub(crate) fn whole(events: Vec<Event>) -> Self {
         Self { offset: 0, events, kept: Vec::new() }
     }
 
-    /// The events that matter, in their order.
+    /// Returns the relevant events in order: the events of the snapshot, then the later ones.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Event> {
         self.kept.iter().chain(&self.events)
     }
 
-    /// What the run began with, of a run whose events are all known.
+    /// Returns the start of the run. Fails if the journal contains an event that this release does
+    /// not know.
     pub(crate) fn started(&self, run: &RunId) -> Result<&RunStarted> {
         let started = self.beginning(run)?;
         let unknown = |event: &Event| match &event.kind {
@@ -79,7 +82,7 @@ impl RunJournal {
         Ok(started)
     }
 
-    /// What the run began with, whatever came then.
+    /// Returns the start of the run, without checking later events.
     pub(crate) fn beginning(&self, run: &RunId) -> Result<&RunStarted> {
         let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind) else {
             let message =
@@ -97,7 +100,7 @@ impl RunJournal {
         Ok(started)
     }
 
-    /// What the workflow began with.
+    /// Returns the start of the workflow.
     pub(crate) fn workflow(&self, run: &RunId) -> Result<&WorkflowStarted> {
         match &self.started(run)?.body {
             RunBody::Workflow(workflow) => Ok(workflow),
@@ -111,7 +114,8 @@ impl RunJournal {
         }
     }
 
-    /// The id of the definition by parts that the run goes by; `None` in a journal of a release that recorded none.
+    /// Returns the id of the run's current definition by parts; `None` if an earlier release
+    /// recorded none.
     pub(crate) fn parts(&self) -> Option<Arc<str>> {
         let of = |event: &Event| match &event.kind {
             EventKind::RunStarted(started) => Some(started.parts.clone()),
@@ -120,7 +124,7 @@ impl RunJournal {
         self.all().filter_map(of).last().flatten()
     }
 
-    /// The definition that the run goes by, when it is not the one it began with.
+    /// Returns the hash of the run's current definition, if it changed since the run started.
     pub(crate) fn definition(&self) -> Option<&Arc<str>> {
         self.all().filter_map(|event| redefined(&event.kind)?.definition.as_ref()).last()
     }

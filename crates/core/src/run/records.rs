@@ -1,6 +1,5 @@
-//! The log's state in memory: its records, the rarely used parts, and its readers.
-//!
-//! It has no lock and writes nowhere; `log.rs` does.
+//! The in-memory state of a log: its records, rarely used parts, and subscribers. `log.rs` adds the
+//! lock.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -16,55 +15,58 @@ use crate::state::StateOwner;
 use crate::store::{Answered, StateWrite, StoreError};
 use crate::time::Timestamp;
 
-/// A log of fewer records grows by half of them.
+/// Number of records below which the capacity grows by half.
 const SHORT: usize = 64;
 
 #[derive(Default)]
 pub(super) struct State {
-    /// How many events of the run are not in `records`.
+    /// Number of events of the run that precede `records`.
     pub(super) offset: u64,
     pub(super) records: Vec<Record>,
-    /// How many records may be seen: all of them, or those that the store has.
+    /// Number of visible records: all of them, or the stored ones if there is a store.
     pub(super) visible: usize,
-    /// How many model calls were begun, without those that middleware answered.
+    /// Number of started model calls, excluding responses that middleware supplied.
     pub(super) model_calls: u32,
     pub(super) deltas: u32,
-    /// How many agents and workflows in steps have begun and not ended; of what an earlier process began perhaps more.
+    /// Number of agents and workflows in steps that started and did not end. It may be too high if
+    /// an earlier process started some.
     pub(super) nested: u32,
-    /// What was spent by the first so many records; there is one once somebody asks.
+    /// The spending in the first records, with their number. Created on first use.
     pub(super) ledger: Option<Box<(usize, Ledger)>>,
     pub(super) rare: Option<Box<Rare>>,
-    /// Nothing more will be seen.
+    /// `true` if no more records become visible.
     pub(super) closed: bool,
-    /// The run of an agent is about to end with its answer: it takes no message any more.
+    /// `true` if the run of an agent is about to end with its answer, so it accepts no more
+    /// messages.
     pub(super) ending: bool,
 }
 
-/// What the log of most runs never holds.
+/// State that most runs never need.
 #[derive(Default)]
 pub(super) struct Rare {
-    /// What still matters of the events that are not in the log's records.
+    /// Events of the snapshot that the log starts from.
     pub(super) kept: Vec<Record>,
-    /// How many records are of an earlier life of the run.
+    /// Number of records from before the run was resumed.
     pub(super) restored: usize,
-    /// How many records the last snapshot stands for, and how many events it has.
+    /// Number of records that the last snapshot covers, and number of events in it.
     pub(super) snapshot_at: usize,
     pub(super) snapshot_size: usize,
     pub(super) subscribers: Vec<Subscriber>,
     pub(super) next_subscriber: u64,
-    /// What the run waits for, by what is recorded.
+    /// The reasons for which the run waits, according to the records.
     pub(super) waits: Waits,
-    /// Outcomes of control requests that wait until they are kept.
+    /// Outcomes of control requests that wait until their records are stored.
     pub(super) replies: Replies,
-    /// The values that outlive the run and are written with the record of this number.
+    /// Writes to state that outlives the run, each with the index of its record. Both are stored in
+    /// one commit.
     pub(super) state_writes: Vec<(usize, StateWrite)>,
-    /// The messages that were sent to the run.
+    /// The messages sent to the run.
     pub(super) mail: Mail,
-    /// Why nothing of the run can be kept.
+    /// The error that prevents the run from being stored.
     pub(super) refused: Option<StoreError>,
 }
 
-/// An event without what all events of the log have in common.
+/// An event without the run id and the sequence number.
 pub(super) struct Record {
     pub(super) time: Timestamp,
     pub(super) path: StepPath,
@@ -79,7 +81,7 @@ impl Record {
 
 pub(super) struct Subscriber {
     pub(super) id: u64,
-    /// `None` for one who reads none.
+    /// `None` for a subscriber that reads no deltas.
     pub(super) deltas: Option<VecDeque<Event>>,
     pub(super) waker: Option<Waker>,
 }
@@ -87,6 +89,8 @@ pub(super) struct Subscriber {
 impl State {
     pub(super) fn record(&mut self, time: Timestamp, path: StepPath, mut kind: EventKind) {
         self.count(&path, &kind);
+        // `count` has applied this event to the waits, so the reason is the one for which the run
+        // still waits.
         match &mut kind {
             EventKind::RunResumed { recovered: false, waiting, .. }
             | EventKind::RunResumed { redefined: Some(_), waiting, .. } => {
@@ -96,8 +100,8 @@ impl State {
         }
         let len = self.records.len();
         if len == self.records.capacity() {
-            // A short one by half and not to twice: most of the memory of a run that waits is this. A long one is copied
-            // seldom.
+            // Grows a short log by half instead of doubling it: the records are most of the memory
+            // of a waiting run. A long log is copied rarely.
             self.records.reserve_exact(if len < SHORT { (len / 2).max(4) } else { len });
         }
         self.note_state(&kind);
@@ -105,7 +109,7 @@ impl State {
         self.deltas = 0;
     }
 
-    /// What a step of the run itself saved that outlives the run goes to its place with the record.
+    /// Queues writes to state that outlives the run, if a step of the run itself saved such values.
     fn note_state(&mut self, kind: &EventKind) {
         let Some(saved) = kind.saved().filter(|saved| saved.place().is_some()) else { return };
         let lasting = |key: &str| StateOwner::split(key).0;
@@ -120,6 +124,7 @@ impl State {
         for (key, value) in saved.changes() {
             let user = match lasting(key) {
                 StateOwner::App => None,
+                // Without a caller, a user value has no owner and is not stored.
                 StateOwner::User if caller.is_some() => caller.as_deref(),
                 _ => continue,
             };
@@ -127,14 +132,14 @@ impl State {
         }
     }
 
-    /// What goes to its place with the first so many records.
+    /// Takes the queued state writes of the first `records` records.
     pub(super) fn take_state_writes(&mut self, records: usize) -> Vec<StateWrite> {
         let Some(rare) = &mut self.rare else { return Vec::new() };
         let end = rare.state_writes.partition_point(|(at, _)| *at < records);
         rare.state_writes.drain(..end).map(|(_, write)| write).collect()
     }
 
-    /// Records the beginning, before what an operator asked meanwhile.
+    /// Records the start of the run before requests that were recorded meanwhile.
     pub(super) fn begin(&mut self, time: Timestamp, path: StepPath, kind: EventKind) {
         self.records.reserve_exact(4);
         self.records.insert(0, Record { time, path, kind });
@@ -143,7 +148,7 @@ impl State {
     pub(super) fn count(&mut self, path: &StepPath, kind: &EventKind) {
         match &mut self.rare {
             Some(rare) => rare.waits.apply(path, kind),
-            // Nothing is waited for until a pause is recorded.
+            // The waits are empty until a pause is recorded.
             None if matches!(kind, EventKind::RunPaused { .. }) => self.rare().waits.apply(path, kind),
             None => {}
         }
@@ -168,7 +173,7 @@ impl State {
         }
     }
 
-    /// Counts what is there already.
+    /// Counts the records that exist already.
     pub(super) fn count_all(&mut self) {
         let (kept, records) = (std::mem::take(&mut self.rare().kept), std::mem::take(&mut self.records));
         kept.iter().chain(&records).for_each(|record| self.count(&record.path, &record.kind));
@@ -196,7 +201,8 @@ impl State {
         &mut self.rare().replies
     }
 
-    /// The outcomes that other processes wait for and that go with the first so many records.
+    /// Returns the outcomes for other processes that are stored together with the first `records`
+    /// records.
     pub(super) fn answers(&self, records: usize, redactor: Option<&Redactor>) -> Vec<Answered> {
         self.rare.as_ref().map(|rare| rare.replies.messages(records, redactor)).unwrap_or_default()
     }
@@ -209,7 +215,7 @@ impl State {
         self.rare.as_ref().map_or(0, |rare| rare.restored)
     }
 
-    /// What still matters of everything that was recorded.
+    /// Returns the events of the snapshot, then the records.
     pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
         self.kept().iter().chain(&self.records)
     }
@@ -234,7 +240,8 @@ impl Rare {
     }
 }
 
-/// How much there is to read in these events, in events.
+/// Returns the cost of reading these events, in events. A conversation counts as its number of
+/// messages.
 pub(super) fn reading_size<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> usize {
     let of = |kind: &EventKind| match kind {
         EventKind::RunAdvanced(advanced) => advanced.messages.len(),

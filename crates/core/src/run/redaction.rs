@@ -1,7 +1,7 @@
-//! Masks secrets and personal data in events before stores, sinks and subscribers see them.
+//! Masks secrets and personal data in events before stores, sinks and subscribers receive them.
 //!
-//! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is
-//! only found when it is named.
+//! It checks texts, JSON text within texts, and numbers in values. A secret without a known form is
+//! found only if it was named.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +15,10 @@ use crate::event::{AgentCompleted, EventKind, RunBody, RunCompleted, WorkflowCom
 use crate::mask;
 use crate::value::Encoded;
 
-/// A shorter text is not a secret and would be found everywhere.
+/// Minimum length of a secret in bytes. Shorter texts would be found everywhere.
 const SHORTEST: usize = 6;
-/// How the keys of the makers of models and others begin, and how many letters follow at least.
+/// Prefixes of API keys and tokens of well-known providers, each with the minimum number of
+/// characters that follow.
 const KEYS: &[(&str, usize)] = &[
     ("sk-", 16),
     ("sk_", 16),
@@ -32,7 +33,7 @@ const KEYS: &[(&str, usize)] = &[
     ("xoxb-", 16),
     ("eyJ", 40),
 ];
-/// The words of the event format itself: a text that is one of them is left.
+/// Enumerated values of the event format, which are never masked.
 const WORDS: &[&str] = &[
     "system",
     "assistant",
@@ -74,41 +75,48 @@ const WORDS: &[&str] = &[
     "tool_error",
 ];
 
-/// Those of its words that are shorter.
+/// Enumerated values of the event format that are shorter than a secret.
 const SHORT_WORDS: &[&str] = &[
     "user", "tool", "text", "stop", "none", "read", "write", "error", "media", "link", "value", "agent", "other",
     "cache", "auto", "auth", "idle", "total", "any", "deny", "fail", "skip",
 ];
 
-/// What is taken out of events; made by [`redact`](crate::middleware::redact). Texts that look like keys of well-known
-/// makers always are.
+/// Rules that mask secrets and personal data in events. Created by
+/// [`redact`](crate::middleware::redact). Texts that look like keys of well-known providers are
+/// always masked.
 ///
-/// Every text of every event is looked at, before the event is stored or shown to a sink or a subscriber; what is found
-/// becomes `[redacted]`. JSON inside of a text, such as a tool's arguments, is looked at text by text and number by
-/// number, however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of
-/// one becomes the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
+/// Every text of an event is checked before the event is stored or passed to a sink or subscriber.
+/// A match is replaced by `[redacted]`. JSON within a text, such as the arguments of a tool, is
+/// checked text by text and number by number, at any depth, and stays valid JSON. The values of a
+/// workflow are checked in the same way; a masked number becomes the text `"[redacted]"`. The
+/// model, the tools and the caller receive the original data. This has the following consequences:
 ///
-/// - A run that is resumed after a crash continues from its journal, and there the texts are gone: from then on the
-///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node
-///   of a workflow that reads a number which is gone fails, since it finds a text.
-/// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
-/// - Spans hold no contents, whatever `trace_content` says.
-/// - A person's answer to a tool, and arguments that a person gives in the place of a model's, are what is recorded of them. One
-///   that holds what is taken out is refused, so that no tool is given something else than was said.
+/// - A run that is resumed after a crash continues from its journal, which contains the masked
+///   texts. The model then sees `[redacted]` in their places. No recorded work is repeated, and
+///   every call keeps its result. A node of a workflow that reads a masked number fails, because it
+///   finds a text.
+/// - Responses are not streamed, since a secret may be split across two deltas. Subscribers receive
+///   whole responses.
+/// - Spans contain no message contents, even if `trace_content` is set.
+/// - A tool receives a person's answer, and arguments that a person changed, as they are recorded.
+///   An answer that would be masked is refused, so that the tool never receives a modified answer.
 ///
-/// What a runtime logs by `tracing` about its runs, such as why one failed or was not resumed, is without it, too. Elsewhere it
-/// stays:
+/// Messages that a runtime logs with `tracing` about its runs are masked too, for example the
+/// reason why a run failed or was not resumed. The following data is not masked:
 ///
-/// - What others say in the log: a store, a cache, a sink that panics, a server of tools whose list is not read.
-/// - What the program itself says is stored as it is: instructions, tools and the graphs of workflows, which are kept once by
-///   their hash. So are artifacts and memories, and what a [`cache`](crate::middleware::cache()) keeps.
-/// - What somebody asks of a run that another process executes, such as an answer or a message, stands as it is among the
-///   messages of the store until that process has taken it: the run needs it whole. What follows from it is recorded without.
+/// - Log messages of other components: a store, a cache, a panicking sink, a tool server whose list
+///   cannot be read.
+/// - Data of the program itself: instructions, tools and the graphs of workflows, which are stored
+///   once by their hash; artifacts and memories; and entries of a
+///   [`cache`](crate::middleware::cache()).
+/// - A request to a run that another process executes, such as an answer or a message. It stays
+///   unmasked among the messages of the store until that process has read it, because the run needs
+///   the full text. The events that result from it are masked.
 ///
-/// What tells things apart stays as it is: callers, sessions, ids of runs, of messages, of calls and of questions, trace ids,
-/// scopes, and hashes of definitions and artifacts, since a run that is resumed and the next one of its session go by them; two callers
-/// that were masked would be one. So make such ids of nothing that is secret. Paths of steps hold the names of tools as the
-/// model wrote them and are not looked at.
+/// Identifiers are not masked: callers, sessions, ids of runs, messages, calls and questions, trace
+/// ids, scopes, and hashes of definitions and artifacts. Resumed runs and later runs of a session
+/// compare them, and two masked callers would be equal. Therefore, do not put secrets into such
+/// ids. Paths of steps contain the tool names that the model wrote, and are not checked.
 #[derive(Clone)]
 pub struct Redact {
     rules: Vec<Rule>,
@@ -116,25 +124,25 @@ pub struct Redact {
 }
 
 impl Redact {
-    /// Takes out what looks like a key of a well-known maker.
+    /// Creates rules that mask only keys of well-known providers.
     pub(crate) fn of_keys() -> Self {
         Self { rules: Vec::new(), secrets: Vec::new() }.known(keys)
     }
 }
 
-/// A way to take something out of texts.
+/// A rule that masks parts of texts.
 #[derive(Clone)]
 struct Rule {
-    /// The shortest text that it looks at, in bytes.
+    /// Minimum length of the texts that it checks, in bytes.
     least: usize,
     take_out: TakeOut,
 }
 
-/// A text without what is to be taken out of it; `None` when nothing was found.
+/// Returns the text with its matches masked, or `None` if there is no match.
 type TakeOut = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl Rule {
-    /// Whether it is a function of the host, of which nobody knows what it takes out.
+    /// Returns `true` if the rule is a function of the program, which may match any text.
     fn is_of_host(&self) -> bool {
         self.least < SHORTEST
     }
@@ -143,8 +151,8 @@ impl Rule {
 pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Redact {
-    /// Takes out this text wherever it stands, also where it is written with escapes. One of less than six bytes is no
-    /// secret and is not looked for.
+    /// Masks every occurrence of this text, also with escapes. A text shorter than six bytes is
+    /// ignored.
     #[must_use]
     pub fn secret(mut self, secret: impl AsRef<str>) -> Self {
         let secret = secret.as_ref().to_owned();
@@ -152,62 +160,65 @@ impl Redact {
             return self;
         }
         self.secrets.push(secret);
-        // A text that holds another one is taken out first.
+        // Longer secrets first, since a secret may contain another one.
         self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self
     }
 
-    /// Takes out e-mail addresses, also where the `@` is written as in a URL, `%40`.
+    /// Masks email addresses, also with a percent-encoded `@` (`%40`).
     #[must_use]
     pub fn emails(self) -> Self {
         self.known(|text| without(text, emails(text), REDACTED))
     }
 
-    /// Takes out numbers of payment cards: 13 to 19 digits, in groups or in one, whose check digit is right, also where other
-    /// numbers stand beside them, such as the date and the code of the card. One group that begins with 0 or 1 is left: it
-    /// is a time or an id, not a card. Of ten other numbers as long about one has such a check digit by chance, and is taken
-    /// out too.
+    /// Masks numbers of payment cards: 13 to 19 digits, in groups or contiguous, with a valid check
+    /// digit, also next to other numbers such as the expiry date and the security code. A
+    /// contiguous number that starts with 0 or 1 is not masked, since it is a timestamp or an id.
+    /// About one in ten other numbers of this length has a valid check digit by chance, and is
+    /// masked too.
     #[must_use]
     pub fn cards(self) -> Self {
         self.known(|text| without(text, cards(text), REDACTED))
     }
 
-    /// Takes out numbers that are written like a US social security number, `123-45-6789`.
+    /// Masks numbers in the format of a US social security number, `123-45-6789`.
     #[must_use]
     pub fn social_security_numbers(self) -> Self {
         self.known(|text| without(text, social_security_numbers(text), REDACTED))
     }
 
-    /// Takes out telephone numbers in the international form, such as `+49 30 1234567`.
+    /// Masks telephone numbers in the international form, such as `+49 30 1234567`.
     #[must_use]
     pub fn phone_numbers(self) -> Self {
         self.known(|text| without(text, phones(text), REDACTED))
     }
 
-    /// Takes out whatever a function takes out: it gives the text without it, or `None` when there is nothing to
-    /// change. It sees one text at a time, however short, such as a message or the arguments of a tool call; of one that is
-    /// JSON also each text and each number in it. The words of the format of events are not shown to it.
+    /// Adds a custom rule. It returns the masked text, or `None` if it changes nothing. It receives
+    /// one text at a time, of any length, such as a message or the arguments of a tool call. For
+    /// JSON it also receives each text and each number in it. It does not receive the enumerated
+    /// values of the event format.
     #[must_use]
     pub fn rule(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.rules.push(Rule { least: 1, take_out: Arc::new(rule) });
         self
     }
 
-    /// A rule that finds nothing in short texts.
+    /// Adds a rule that matches no short texts.
     fn known(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.rules.push(Rule { least: SHORTEST, take_out: Arc::new(rule) });
         self
     }
 }
 
-/// Shows how much there is and nothing of it.
+/// Shows the number of rules but no secret.
 impl fmt::Debug for Redact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redact").field("rules", &self.rules.len()).finish_non_exhaustive()
     }
 }
 
-/// Takes texts out of events; what [`Middleware::redactor`](crate::middleware::Middleware::redactor) gives.
+/// Masks texts in events. Returned by
+/// [`Middleware::redactor`](crate::middleware::Middleware::redactor).
 #[derive(Clone, Debug)]
 pub struct Redactor(Arc<[Redact]>);
 
@@ -218,18 +229,20 @@ impl From<Redact> for Redactor {
 }
 
 impl Redactor {
-    /// This one, and another one after it.
+    /// Combines two redactors; `other` is applied last.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0.iter().chain(other.0.iter()).cloned().collect())
     }
 
-    /// A text without what is to be taken out of it.
+    /// Returns the text with all matches masked.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.text_by(text, true)
     }
 
-    /// The same, with the rules of the host or without.
+    /// Masks a text. Custom rules are applied only if `by_host` is `true`.
     fn text_by<'t>(&self, text: &'t str, by_host: bool) -> Cow<'t, str> {
+        // JSON within the text is masked first, so that it stays valid. The rules then check the
+        // whole text.
         let mut text = match is_json(text).then(|| self.json(text, Place::Content)).flatten() {
             Some(without) => Cow::Owned(without),
             None => Cow::Borrowed(text),
@@ -251,15 +264,18 @@ impl Redactor {
         text
     }
 
-    /// An event without it. Its JSON is rewritten text by text, so that everything else stays byte for byte.
+    /// Masks an event. Its JSON is rewritten text by text, so all other bytes stay unchanged.
     pub(crate) fn event(&self, mut kind: EventKind) -> EventKind {
+        // Values are masked first: in the JSON of the whole event their numbers look like numbers
+        // of the format.
         self.values(&mut kind);
         let Ok(json) = serde_json::to_string(&kind) else { return kind };
         let Some(without) = self.json(&json, Place::Event) else { return kind };
         match Self::read(&without, &kind) {
             Ok(read) => read,
             Err(problem) => {
-                // No word of the format is ever replaced, so this is a rule that breaks JSON: say less, not more.
+                // The rules never see enumerated values of the format, so a custom rule produced
+                // invalid content. All texts of the event are masked, to leak nothing.
                 tracing::error!(%problem, "an event could not be redacted; its texts are left out");
                 let blank = Redact { rules: Vec::new(), secrets: Vec::new() };
                 let blank = Self::from(blank.rule(|_| Some(REDACTED.to_owned())));
@@ -269,7 +285,7 @@ impl Redactor {
         }
     }
 
-    /// The event, which must still be what it was.
+    /// Parses a masked event, which must have the same kind as before.
     fn read(json: &str, was: &EventKind) -> Result<EventKind, String> {
         let mut read: EventKind = serde_json::from_str(json).map_err(|error| error.to_string())?;
         match read.shape().name == was.shape().name {
@@ -277,12 +293,12 @@ impl Redactor {
                 restore(&mut read, was);
                 Ok(read)
             }
-            // What it cannot read it keeps as it is.
+            // A changed kind parses as an unknown event.
             false => Err(format!("it is no longer the event `{}`", was.shape().name)),
         }
     }
 
-    /// The same for the values of the host's own types, whose numbers are not those of the event.
+    /// Masks the values of the program's own types, in which numbers are checked too.
     fn values(&self, kind: &mut EventKind) {
         let redact = |value: &mut Encoded| {
             if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json) {
@@ -332,10 +348,12 @@ impl Redactor {
         }
     }
 
-    /// JSON text with its strings redacted, and its numbers where they are content; `None` when there was nothing to
-    /// take out.
+    /// Masks the strings of a JSON text, and its numbers if they are content. Returns `None` if
+    /// there is no match.
     fn json(&self, json: &str, place: Place) -> Option<String> {
         let mut out = String::new();
+        // Scans the text instead of parsing it, so that all parts without a match stay byte for
+        // byte.
         let (mut copied, mut at) = (0, 0);
         let bytes = json.as_bytes();
         while at < bytes.len() {
@@ -365,6 +383,7 @@ impl Redactor {
             if text.len() < self.least() || place == Place::Event && is_of_format(&text, &json[at..]) {
                 continue;
             }
+            // A custom rule could rename a field of the event, so it does not receive field names.
             let by_host = place == Place::Content || !is_field(&text, &json[at..]);
             if let Cow::Owned(without) = self.text_by(&text, by_host) {
                 out.push_str(&json[copied..begin]);
@@ -379,13 +398,14 @@ impl Redactor {
         Some(out)
     }
 
-    /// The shortest text that is looked at.
+    /// Returns the minimum length of the texts that are checked.
     fn least(&self) -> usize {
         let rules = self.0.iter().flat_map(|redact| &redact.rules);
         rules.map(|rule| rule.least).min().unwrap_or(SHORTEST).min(SHORTEST)
     }
 
-    /// Whether a number is to be taken out. `4.1e15` is a number as its digits are.
+    /// Returns `true` if a number must be masked. A number such as `4.1e15` is also checked by its
+    /// digits.
     fn finds_number(&self, literal: &str) -> bool {
         let found = |digits: &str| digits.len() >= self.least() && matches!(self.text(digits), Cow::Owned(_));
         let whole = || literal.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() < 1e20);
@@ -394,39 +414,40 @@ impl Redactor {
     }
 }
 
-/// Where JSON text is.
+/// The context of a JSON text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The event itself, with words and numbers of its own.
+    /// The event itself, which contains enumerated values and numbers of the format.
     Event,
-    /// Inside of a text or a value.
+    /// A text or a value of an event.
     Content,
 }
 
-/// Whether a text is a list, an object or a text in JSON.
+/// Returns `true` if a text is a JSON array, object or string.
 fn is_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Whether a text of an event is one of the format's own: a word, the name of an event, or the name of a field that is too short
-/// for a secret. `rest` is what follows it.
+/// Returns `true` if a text of an event belongs to the format: an enumerated value, the name of an
+/// event, or a field name shorter than a secret. `rest` is the JSON that follows the text.
 fn is_of_format(text: &str, rest: &str) -> bool {
     let is_short = text.len() < SHORTEST && (SHORT_WORDS.contains(&text) || is_field(text, rest));
     is_short || WORDS.contains(&text) || is_name(text)
 }
 
-/// Whether a text of an event may be the name of a field of the format, from what follows it.
+/// Returns `true` if a text of an event may be a field name, given the JSON that follows it.
 fn is_field(text: &str, rest: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(is_letter)
 }
 
-/// Whether a text is the name of an event.
+/// Returns `true` if a text is the name of an event.
 fn is_name(text: &str) -> bool {
     EventKind::shapes().iter().any(|shape| shape.name == text)
 }
 
-/// Takes out the runs of certain letters that are something.
+/// Masks the words of a text that satisfy `is`. A word consists of characters that satisfy
+/// `letter`.
 fn words(text: &str, letter: impl Fn(char) -> bool, is: impl Fn(&str) -> bool) -> Option<String> {
     let mut out = String::new();
     let mut copied = 0;
@@ -445,7 +466,7 @@ fn words(text: &str, letter: impl Fn(char) -> bool, is: impl Fn(&str) -> bool) -
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// Takes out what looks like the key of a well-known maker.
+/// Masks texts that look like keys of well-known providers.
 fn keys(text: &str) -> Option<String> {
     if !KEYS.iter().any(|(prefix, _)| text.contains(prefix)) {
         return None;
@@ -462,7 +483,7 @@ mod tests {
     use super::*;
     use crate::event::Event;
 
-    /// A rule that takes out all that it is shown leaves events that are read.
+    /// An event stays readable when a rule masks every text that it receives.
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn no_word_of_the_format_is_shown_to_a_rule() {
@@ -491,7 +512,7 @@ mod tests {
         assert_eq!(redactor.text(r#"{"Ada": ["Ada", 7]}"#), r##"{"#": ["#", 7]}"##);
         let pin = Redactor::from(Redact::of_keys().rule(|text| (text == "1234").then(|| "#".to_owned())));
         assert_eq!(pin.text("[1234, 12345]"), "[\"[redacted]\", 12345]");
-        // One of a maker's keys is never shorter.
+        // No provider's key is that short.
         assert_eq!(Redactor::from(Redact::of_keys()).text("[1234]"), "[1234]");
     }
 }

@@ -1,6 +1,7 @@
-//! Outcomes of control requests that are held back until their effect is in the store.
+//! Outcomes of control requests, which are held back until their effect is in the store.
 //!
-//! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
+//! The recipient of a request determines its outcome, and the log reports when the effect is
+//! stored.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +15,7 @@ use crate::path::StepPath;
 use crate::store::Answered;
 use crate::time::Timestamp;
 
-/// Outcomes that are not given yet.
+/// Outcomes that were not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     waiting: Vec<Waiting>,
@@ -24,14 +25,14 @@ pub(super) struct Replies {
 #[derive(Debug)]
 struct Waiting {
     id: u64,
-    /// How many records must be kept before the outcome is given.
+    /// Number of records that must be stored before the outcome is sent.
     records: usize,
     outcome: Result<(), ControlError>,
     reply: Reply,
 }
 
 impl Replies {
-    /// Gives an outcome when so many records are kept; what is returned names it until then.
+    /// Adds an outcome to be sent when `records` records are stored. Returns its id.
     pub(super) fn add(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -39,15 +40,15 @@ impl Replies {
         id
     }
 
-    /// The outcome is another one, of what is recorded so far.
+    /// Replaces an outcome, with the number of records that it depends on.
     pub(super) fn amend(&mut self, id: u64, records: usize, outcome: Result<(), ControlError>) {
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == id) {
             (waiting.records, waiting.outcome) = (records, outcome);
         }
     }
 
-    /// The outcomes that other processes wait for and that go with the first so many records. They stay in the store until
-    /// they are read, so what is taken out of events is taken out of them.
+    /// Returns the outcomes for other processes that are stored together with the first `records`
+    /// records. The store keeps them until they are read, so they are redacted like events.
     pub(super) fn messages(&self, records: usize, redactor: Option<&Redactor>) -> Vec<Answered> {
         let due = self.waiting.iter().filter(|waiting| waiting.records <= records);
         due.filter_map(|Waiting { outcome, reply, .. }| match reply {
@@ -57,14 +58,15 @@ impl Replies {
         .collect()
     }
 
-    /// So many records are kept: callers in this process have their outcomes, and messages were answered with them.
+    /// Sends the outcomes for which enough records are stored. `answered` contains the outcomes for
+    /// other processes that were stored with the records.
     pub(super) fn kept(&mut self, records: usize, answered: &[Answered]) {
         if self.waiting.is_empty() {
             return;
         }
         for Waiting { id: name, records: needed, outcome, reply } in std::mem::take(&mut self.waiting) {
             match reply {
-                // Whoever asked may have gone.
+                // Fails if the caller no longer waits, which is allowed.
                 Reply::Caller(caller, _) if needed <= records => drop(caller.send(outcome)),
                 Reply::Message(id) if answered.iter().any(|answered| answered.message == id) => {}
                 reply => self.waiting.push(Waiting { id: name, records: needed, outcome, reply }),
@@ -72,14 +74,15 @@ impl Replies {
         }
     }
 
-    /// Nobody will be told anything more by this log; callers see that and look elsewhere.
+    /// Drops all outcomes, because this log stores no more records. Callers notice the drop and
+    /// look up the run again.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
 }
 
 impl Reply {
-    /// The place where a caller of this process looks for the granting events.
+    /// Returns the cell in which a caller of this process looks for the granting events.
     fn granting(&self) -> Option<Arc<OnceLock<GrantingEvents>>> {
         match self {
             Self::Caller(_, granting) => Some(Arc::clone(granting)),
@@ -89,11 +92,11 @@ impl Reply {
 }
 
 impl State {
-    /// Notes that the records from this one on grant a request.
+    /// Notes that the records from `from` on grant a request.
     fn note_granting(&self, granting: &OnceLock<GrantingEvents>, from: usize) {
         if let Some(record) = self.records.get(from) {
             let number = |records: usize| self.offset + records as u64;
-            // A request is granted once.
+            // Cannot fail, since a request is granted once.
             let _ = granting.set(GrantingEvents {
                 first: number(from + 1),
                 last: number(self.records.len()),
@@ -102,8 +105,8 @@ impl State {
         }
     }
 
-    /// Sends an outcome once the first `records` records are committed. A closed log commits no more: it drops the reply, and
-    /// the caller looks up the run again.
+    /// Sends an outcome once the first `records` records are committed. A closed log commits no
+    /// more: it drops the reply, and the caller looks up the run again.
     fn add_reply(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
         match self.closed {
             true => u64::MAX,
@@ -113,11 +116,11 @@ impl State {
 }
 
 impl EventLog {
-    /// Records the events that a request asks for, and with them its outcome. The caller [emits](Self::emit) them when it
-    /// holds no lock.
+    /// Records the events that a request causes, together with its outcome. The caller then calls
+    /// [`emit`](Self::emit) without holding a lock.
     ///
-    /// Returns false if the run has recorded its end, perhaps not committed yet: nothing may follow it, and the request is
-    /// refused with `over`.
+    /// Returns `false` if the run has recorded its end, even if it is not committed yet. No event
+    /// may follow the end, so the request is refused with `over`.
     pub(super) fn record_decision(
         &self,
         time: Timestamp,
@@ -153,7 +156,7 @@ impl EventLog {
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
     ) {
-        // The time was read before the lock.
+        // The time was read before the lock was taken, so a later record may exist.
         let time = state.records.last().map_or(time, |last| last.time.max(time));
         let begin = state.records.len();
         for (path, kind) in events {
@@ -169,7 +172,7 @@ impl EventLog {
             any = true;
         }
         if any {
-            // Outcomes without records are sent at once.
+            // Outcomes without new records are sent at once.
             let visible = state.visible;
             state.replies().kept(visible, &[]);
         }
@@ -185,8 +188,9 @@ impl EventLog {
         state.replies().kept(visible, &[]);
     }
 
-    /// Executes a control request on the run's own task. Sends its outcome once its effect is committed; to another process,
-    /// in the same commit. The records of `act` precede all others.
+    /// Executes a control request on the run's own task. Sends its outcome once its effect is
+    /// committed. An outcome for another process is stored in the same commit. The records of `act`
+    /// precede all others.
     pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
         let Some(reply) = reply else {
             // No caller waits for the outcome.
@@ -197,6 +201,7 @@ impl EventLog {
         let (begin, id) = {
             let mut state = self.state();
             let begin = state.records.len();
+            // Added before `act` records events, so that their commit also stores the outcome.
             (begin, state.add_reply(begin + 1, reply, Ok(())))
         };
         let outcome = act();
@@ -220,16 +225,16 @@ impl EventLog {
     }
 }
 
-/// An outcome as the process that waits for it reads it.
+/// Serializes an outcome for the process that waits for it.
 fn outcome_text(outcome: &Result<(), ControlError>, redactor: Option<&Redactor>) -> String {
     let without = redactor
         .zip(outcome.as_ref().err())
         .map(|(redactor, error)| Err(ControlError::new(error.kind(), redactor.text(&error.to_string()))));
-    // An outcome is made of texts alone.
+    // Cannot fail, because an outcome consists of texts.
     serde_json::to_string(without.as_ref().unwrap_or(outcome)).unwrap_or_default()
 }
 
-/// Reads an outcome back.
+/// Parses a serialized outcome.
 pub(crate) fn read_outcome(text: &str) -> Option<Result<(), ControlError>> {
     serde_json::from_str(text).ok()
 }

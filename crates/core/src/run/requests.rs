@@ -1,10 +1,10 @@
-//! Routes each control request of a live run to the one place that decides it, and decides by the journal where no
-//! workflow does.
+//! Routes each control request of a live run to the one component that decides it, and decides
+//! requests by the journal if no workflow does.
 //!
-//! A workflow that is executed decides the requests for its own nodes. The lock of [`Listeners`] is held from the choice
-//! of the recipient until a decision by the journal is recorded, and no request is routed while a workflow reads the
-//! journal. A workflow therefore either receives a request or reads the decision: each request is decided once, and a
-//! question keeps its first answer.
+//! A running workflow decides the requests for its own nodes. The lock of [`Listeners`] is held
+//! from the choice of the recipient until a decision by the journal is recorded, and no request is
+//! routed while a workflow reads the journal. A workflow therefore either receives a request or
+//! reads the decision: each request is decided once, and a question keeps its first answer.
 
 use std::sync::{Arc, MutexGuard, OnceLock};
 
@@ -21,7 +21,7 @@ use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// The workflows of a run that take control requests.
+/// The workflows of a run that receive control requests.
 #[derive(Default)]
 pub(super) struct Listeners {
     workflows: Vec<(StepPath, mpsc::UnboundedSender<Asked>)>,
@@ -45,16 +45,18 @@ impl Listeners {
         self.workflows.iter().find(|(base, _)| base.is_root()).map(|(_, sender)| sender)
     }
 
-    /// Sends a notice that expects no reply to the listeners; `nested` leaves out the run's own workflow.
+    /// Sends a notice that expects no reply to the listeners; `nested` excludes the run's own
+    /// workflow.
     pub(super) fn notify(&self, notice: &ControlRequest, nested: bool) {
         for (_, listener) in self.workflows.iter().filter(|(base, _)| !nested || !base.is_root()) {
-            // A workflow that has just ended has nothing left to start.
+            // A workflow that has just ended has no work left to start.
             let _ = listener.send(Asked { request: notice.clone(), by: None, reply: None });
         }
     }
 }
 
-/// Delays all requests of a run while a workflow reads the journal. Dropped, it routes them: to that workflow, if it listens.
+/// Delays all requests of a run while a workflow reads the journal. Dropping it routes them, also
+/// to that workflow if it listens by then.
 pub(crate) struct WorkflowBeginning<'r>(&'r Arc<RunShared>);
 
 impl Drop for WorkflowBeginning<'_> {
@@ -87,7 +89,7 @@ impl RunShared {
         locked(&self.operations().listeners)
     }
 
-    /// Delays all requests until the workflow that is about to begin has read the journal and listens.
+    /// Delays all requests until the starting workflow has read the journal and listens.
     pub(crate) fn workflow_begins(self: &Arc<Self>) -> WorkflowBeginning<'_> {
         self.listeners().beginning += 1;
         WorkflowBeginning(self)
@@ -102,8 +104,9 @@ impl RunShared {
         self.listeners().workflows.retain(|(path, _)| path != base);
     }
 
-    /// Hands a control request to the innermost workflow that its node belongs to, else to the outermost one. If the run
-    /// stops before the decision, the reply is dropped, and the caller looks up the run again.
+    /// Routes a control request to the innermost workflow that contains its node, or otherwise to
+    /// the outermost one. If the run stops before the decision, the reply is dropped, and the
+    /// caller looks up the run again.
     pub(crate) fn request(&self, asked: Asked) {
         let now = self.now();
         let listeners = self.listeners();
@@ -122,8 +125,9 @@ impl RunShared {
         self.route(listeners, now, None, asked);
     }
 
-    /// Hands on a request for a node below a step of the workflow at `above`: to a workflow there, or to the journal if
-    /// that workflow has ended or has not begun again after a restart.
+    /// Routes a request for a node below a step of the workflow at `above`: to a workflow below
+    /// that step, or to the journal if that workflow has ended or has not started again after a
+    /// restart.
     pub(crate) fn request_below(&self, above: &StepPath, asked: Asked) {
         let now = self.now();
         self.route(self.listeners(), now, Some(above), asked);
@@ -137,7 +141,7 @@ impl RunShared {
         let innermost = node.and_then(|node| listeners.innermost(&node, above));
         let recipient = innermost.or_else(|| listeners.outermost().filter(|_| above.is_none()));
         if let Some(recipient) = recipient {
-            // A workflow that ends hands back the requests that it did not take.
+            // A workflow that ends returns the requests that it did not handle.
             drop(recipient.send(asked));
         } else if above.is_some() || self.log.is_agent() || self.is_undoing() {
             self.decide(listeners, now, asked);
@@ -147,7 +151,7 @@ impl RunShared {
     /// Decides a request by the journal.
     fn decide(&self, listeners: MutexGuard<'_, Listeners>, now: Timestamp, Asked { request, by, reply }: Asked) {
         let events = match request {
-            // The state of the run is not needed.
+            // Pausing does not depend on the state of the nodes.
             ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
             _ => self.events_by_journal(&request),
         };
@@ -167,16 +171,16 @@ impl RunShared {
             ControlRequest::Unpause => self.hold_listeners(&listeners, false),
             _ => {}
         }
-        // Sinks run code of the program, which may make a request.
+        // Sinks run code of the program, which may send a request and would deadlock.
         drop(listeners);
         self.log.emit();
         self.operations().answered.notify_waiters();
     }
 
-    /// Records the events by which the time-out of a question below a step answers it.
+    /// Records the events that answer a question below a step when its time limit is reached.
     ///
     /// # Errors
-    /// If the question is not open any more: its first answer counts.
+    /// Fails if the question is not open any more: its first answer counts.
     pub(super) fn decide_timeout(
         &self,
         events: impl FnOnce(&RunState) -> Result<Vec<(StepPath, EventKind)>, ControlError>,
@@ -193,7 +197,7 @@ impl RunShared {
         Ok(())
     }
 
-    /// Returns the events by which an operator pauses the run of an agent, or lets it continue.
+    /// Returns the events that pause the run of an agent or continue it.
     fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         if let Some(end) = self.log.end() {
             return Err(ControlError::over(request.done(), status_of(&end)));
@@ -216,15 +220,16 @@ impl RunShared {
         {
             return Ok(events);
         }
-        // A refusal names the state of other nodes, too.
+        // The error message describes the state of other nodes, so it needs all records.
         let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
         self.host.events_for(&state, request, Recorder::Live)
     }
 
-    /// Makes a request and waits until its outcome is kept.
+    /// Sends a request and waits until its outcome is stored.
     ///
     /// # Errors
-    /// If the run stops before that: the events that granted the request, which may be kept.
+    /// If the run stops before that, the error contains the events that granted the request, which
+    /// may be stored.
     pub(crate) async fn ask(
         &self,
         request: ControlRequest,
@@ -233,22 +238,24 @@ impl RunShared {
         let ((reply, outcome), granting) = (oneshot::channel(), Arc::new(OnceLock::new()));
         self.request(Asked { request, by, reply: Some(Reply::Caller(reply, Arc::clone(&granting))) });
         if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
-            // An agent that waits for its model or a tool would commit it later, and so would a compensation that waits for a
-            // person. The run itself reports a failure of its store.
+            // Commits here, because an agent that waits for its model or a tool would commit later,
+            // and so would a compensation that waits for a person. The run itself reports a failure
+            // of its store.
             drop(self.log.commit().await);
         }
         outcome.await.map_err(|_| granting.get().copied())
     }
 
-    /// Pauses the workflows in steps and the agents of the run, or lets them continue.
+    /// Pauses the agents of the run and the workflows in its steps, or continues them.
     pub(crate) fn hold(&self, held: bool) {
         self.hold_listeners(&self.listeners(), held);
     }
 
-    /// Under the lock, so that two changes reach the listeners in the order in which they are made.
+    /// Requires the lock, so that two changes reach the listeners in the order in which they are
+    /// made.
     fn hold_listeners(&self, listeners: &Listeners, held: bool) {
         use std::sync::atomic::Ordering;
-        // A drained run does not change; the operator's request is in its journal.
+        // A drained run stays held. The journal contains the operator's request.
         if self.is_draining() || self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }

@@ -10,24 +10,25 @@ use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
 use crate::value::Encoded;
 
-/// The outcome of a run: the answer as a value of the agent's output type. Shown with `{}` it is the answer's text.
+/// The outcome of an agent's run, with the answer as a value of the agent's output type. `Display`
+/// shows the text of the answer.
 #[derive(Clone)]
 pub struct RunResult<O = String> {
     output: O,
     end: RunEnd,
 }
 
-/// How a run ended well, before the answer became a value.
+/// The end of a completed run, before the answer is converted to a value.
 #[derive(Clone)]
 pub(crate) struct RunEnd {
     pub(crate) completed: Arc<AgentCompleted>,
-    /// Not set where it is only known from the journal.
+    /// Not set if the end is only known from the journal. It is then computed on demand.
     pub(crate) conversation: OnceLock<Conversation>,
     pub(crate) shared: Arc<RunShared>,
 }
 
 impl RunEnd {
-    /// The answer as JSON: text as a JSON string, unless the agent has an output type.
+    /// Returns the answer as JSON. Without an output type, the text becomes a JSON string.
     pub(crate) fn encoded(&self) -> Result<Encoded> {
         self.shared
             .log
@@ -42,49 +43,50 @@ impl<O> RunResult<O> {
         Self { output, end }
     }
 
-    /// The answer: its text, or the value of the agent's output type.
+    /// Returns the answer: its text, or the value of the agent's output type.
     #[doc(alias = "final_answer")]
     pub fn output(&self) -> &O {
         &self.output
     }
 
-    /// The answer, owned.
+    /// Converts the result into the answer.
     pub fn into_output(self) -> O {
         self.output
     }
 
-    /// The answer as a message.
+    /// Returns the answer as a message.
     pub fn message(&self) -> &Message {
         &self.end.completed.message
     }
 
-    /// Why the model stopped there; [`StopReason::Length`] says that the answer was cut off.
+    /// Returns the reason why the model stopped. [`StopReason::Length`] marks a truncated answer.
     pub fn stop_reason(&self) -> &StopReason {
         &self.end.completed.stop_reason
     }
 
-    /// How many turns it took.
+    /// Returns the number of turns.
     #[doc(alias = "steps_taken")]
     pub fn steps(&self) -> u32 {
         self.end.completed.steps
     }
 
-    /// The tokens of all model calls.
+    /// Returns the token usage of all model calls.
     pub fn usage(&self) -> &Usage {
         &self.end.completed.usage
     }
 
-    /// The run's id.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.end.shared.id
     }
 
-    /// The id of the session that it is a run of.
+    /// Returns the id of the session that the run belongs to.
     pub fn session(&self) -> Option<&str> {
         self.end.shared.own().and_then(|own| own.began.session())
     }
 
-    /// The trace that the run belongs to, when it was started with [`trace_id`](crate::agent::RunRequest::trace_id).
+    /// Returns the id of the trace that the run belongs to, if it was started with
+    /// [`trace_id`](crate::agent::RunRequest::trace_id).
     pub fn trace_id(&self) -> Option<&str> {
         self.end.shared.own().and_then(|own| own.began.trace_id())
     }
@@ -93,8 +95,9 @@ impl<O> RunResult<O> {
         &self.end.shared
     }
 
-    /// The conversation, answer included and without the agent's instructions. To continue it, push the next message
-    /// and run again: the same agent, another one, or the same with other instructions.
+    /// Returns the conversation, including the answer and excluding the agent's instructions. To
+    /// continue it, push the next message and run again, with the same agent, another agent, or
+    /// changed instructions.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -122,7 +125,7 @@ impl<O> RunResult<O> {
         self.end.conversation.get_or_init(|| Conversation::from_events(&self.end.shared.log.events()))
     }
 
-    /// The run's journal: everything that happened, in order.
+    /// Returns the journal of the run: all recorded events, in order.
     pub fn events(&self) -> Vec<Event> {
         self.end.shared.log.events()
     }

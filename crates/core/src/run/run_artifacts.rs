@@ -1,4 +1,5 @@
-//! Artifacts by the handle or the result of a run. The bytes of a run without a store are kept with them.
+//! Access to artifacts through the handle or the result of a run, which keep the bytes of a run
+//! without a store.
 
 use super::handle::RunHandle;
 use super::result::RunResult;
@@ -29,38 +30,44 @@ impl RunShared {
 }
 
 impl<T> RunHandle<T> {
-    /// Returns the artifacts of the completed steps so far, in the order of the plan. Of one name the last one is the
-    /// newest. A run without a store has them, too, for as long as its handle is kept.
+    /// Returns the artifacts of the completed steps so far, in the order of the plan. The newest
+    /// artifact of a name follows the older ones. A run without a store keeps its artifacts as long
+    /// as its handle exists.
     pub fn artifacts(&self) -> Vec<ArtifactRef> {
         self.shared().artifacts()
     }
 
-    /// Reads an artifact of the run with its bytes: of a version, or the newest one; `None` when the run has not saved it.
+    /// Reads an artifact of the run with its bytes: the given version, or the newest one. Returns
+    /// `None` if the run has not saved it.
     ///
     /// # Errors
-    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when the store no longer has them.
+    /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if the store no longer
+    /// has them.
     pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         self.shared().artifact(name, version).await
     }
 }
 
 impl<O> RunResult<O> {
-    /// Returns the artifacts of the completed steps, in their order. Of one name the last one is the newest. A run without a
-    /// store has them, too, for as long as its result is kept.
+    /// Returns the artifacts of the completed steps, in the order of the plan. The newest artifact
+    /// of a name follows the older ones. A run without a store keeps its artifacts as long as its
+    /// result exists.
     pub fn artifacts(&self) -> Vec<ArtifactRef> {
         self.shared().artifacts()
     }
 
-    /// Reads an artifact of the run with its bytes: of a version, or the newest one; `None` when the run has not saved it.
+    /// Reads an artifact of the run with its bytes: the given version, or the newest one. Returns
+    /// `None` if the run has not saved it.
     ///
     /// # Errors
-    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when the store no longer has them.
+    /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if the store no longer
+    /// has them.
     pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         self.shared().artifact(name, version).await
     }
 }
 
-/// A record names bytes that are not kept.
+/// Creates the error for a recorded artifact whose bytes are not stored.
 pub(crate) fn artifact_gone(artifact: &ArtifactRef) -> Error {
     let problem = format!("the store does not have the bytes of version {}; save it anew", artifact.version);
     Error::Artifact { name: artifact.name.to_string(), problem }

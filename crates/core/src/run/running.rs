@@ -1,5 +1,5 @@
-//! `Running`: the runs that a host executes now, whether they have a store or not, and whether it still begins new ones.
-//! It stops none by itself; draining does.
+//! `Running`: the runs that a host executes now, with or without a store, and whether it accepts
+//! new ones. Draining stops the runs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 #[derive(Default)]
 pub(crate) struct Running {
     state: Mutex<State>,
-    /// A run has begun or ended.
+    /// A run ended while the host is draining.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
     draining: bool,
-    /// By the address of what they share.
+    /// By the address of the shared state.
     runs: HashMap<usize, Weak<RunShared>>,
 }
 
@@ -30,18 +30,18 @@ impl Running {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether new runs begin here.
+    /// Checks that the host accepts new runs.
     ///
     /// # Errors
-    /// [`Error::Draining`].
+    /// [`Error::Draining`] if it is draining.
     pub(crate) fn check(&self) -> Result<()> {
         if self.state().draining { Err(Error::Draining) } else { Ok(()) }
     }
 
-    /// A run is executed here from now on, until it is closed.
+    /// Registers a run until it is closed.
     ///
     /// # Errors
-    /// [`Error::Draining`].
+    /// [`Error::Draining`] if the host is draining.
     pub(crate) fn begin(&self, shared: &Arc<RunShared>) -> Result<()> {
         let mut state = self.state();
         if state.draining {
@@ -60,22 +60,22 @@ impl Running {
         }
     }
 
-    /// No new run begins here from now on.
+    /// Stops accepting new runs.
     pub(crate) fn close(&self) {
         self.state().draining = true;
     }
 
-    /// The runs that are executed here now.
+    /// Returns the registered runs.
     pub(crate) fn all(&self) -> Vec<Arc<RunShared>> {
         self.state().runs.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Waits until nothing is executed here.
+    /// Waits until no run is registered.
     pub(crate) async fn until_idle(&self) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // From now on no change is missed.
+            // Enabled before the runs are counted, so that an end in between is not missed.
             changed.as_mut().enable();
             if self.state().runs.values().all(|run| run.strong_count() == 0) {
                 return;

@@ -1,5 +1,5 @@
-//! The state and the artifacts of a run, from its journal: what its own steps saved, in the order of their places. It writes
-//! nothing.
+//! Computes the state and the artifacts of a run from its journal: the values that its own steps
+//! saved, in the order of the steps' positions in the plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
 use crate::store::{Store, StoreError};
 
-/// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
+/// Returns the state after these events: either all events of a run, or the events of a snapshot
+/// and the later ones.
 pub fn state_of(events: &[Event]) -> StateValues {
     let began = events.iter().find_map(|event| match &event.kind {
         EventKind::RunStarted(started) => started.state.as_deref().cloned(),
@@ -20,7 +21,7 @@ pub fn state_of(events: &[Event]) -> StateValues {
     });
     let mut values = began.unwrap_or_default();
     saved_in(events).into_iter().for_each(|saved| values.apply(saved));
-    // An agent's answer is what it saves last.
+    // An agent saves its answer last.
     if let Some(EventKind::RunCompleted(completed)) = events.last().map(|event| &event.kind)
         && let Some(saved) = completed.agent().and_then(|answer| answer.saved.as_ref())
     {
@@ -29,13 +30,13 @@ pub fn state_of(events: &[Event]) -> StateValues {
     values
 }
 
-/// The artifacts after these events, each name's last one last.
+/// Returns the artifacts after these events. The newest artifact of a name follows the older ones.
 pub(crate) fn artifacts_of(events: &[Event]) -> Vec<ArtifactRef> {
     saved_in(events).into_iter().flat_map(|saved| saved.artifacts()).cloned().collect()
 }
 
-/// The newest artifact of each name in the history that ends with a run, in the order of the names: those that it began
-/// with, and its own.
+/// Returns the newest artifact of each name in the session history that ends with this run, in the
+/// order of the names. It includes the artifacts from the start of the run and the run's own.
 pub(crate) fn session_artifacts(run: &RunId, events: &[Event]) -> Vec<SessionArtifact> {
     let began = events.iter().find_map(|event| match &event.kind {
         EventKind::RunStarted(started) => Some(started.artifacts.to_vec()),
@@ -46,7 +47,8 @@ pub(crate) fn session_artifacts(run: &RunId, events: &[Event]) -> Vec<SessionArt
     all.map(|of| (Arc::clone(&of.artifact.name), of)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
-/// The artifacts that a history has which ends with a run: of one version alone, or all, the newest run's first.
+/// Returns the matching artifacts in the session history that ends with the run `last`, newest run
+/// first. If `all` is `false`, stops at the first run that has one.
 pub(crate) async fn artifacts_up_to(
     store: &Arc<dyn Store>,
     last: Option<RunId>,
@@ -69,7 +71,7 @@ pub(crate) async fn artifacts_up_to(
     Ok(found)
 }
 
-/// What the run's own steps saved, in the order of their places.
+/// Returns the saved values of the run's own steps, in the order of the steps' positions.
 fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
     let void = Void::of(events.iter().map(|event| &event.kind));
     let mut saved: BTreeMap<&StepPath, (u64, &Arc<SavedByStep>)> = BTreeMap::new();
@@ -80,6 +82,8 @@ fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
         if let EventKind::RunResumed { redefined: Some(redefined), .. } = &event.kind
             && let Some(places) = &redefined.places
         {
+            // Values of nodes that the new definition lacks are dropped. The other nodes may have
+            // moved.
             saved.retain(|path, _| places.contains_key(*path));
             for (path, (place, _)) in &mut saved {
                 places.get(*path).into_iter().for_each(|now| *place = *now);
@@ -87,7 +91,7 @@ fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
         }
         match event.kind.saved().and_then(|saved| Some((saved.place()?, saved))) {
             Some(by_step) => drop(saved.insert(&event.path, by_step)),
-            // It runs again.
+            // The step runs again, so its earlier values no longer count.
             None if event.kind.shape().edge == Edge::Opens => drop(saved.remove(&event.path)),
             None => {}
         }

@@ -1,8 +1,8 @@
-//! How an agent or a workflow begins and ends in its run, as the run itself or as a step of it: the records, their
-//! commits, and the outcome of a cancellation or a drop.
+//! Records the start and end of an agent or workflow, either as the run itself or as a step of a
+//! run, including the outcome of a cancellation or a drop.
 //!
-//! It knows neither agents nor workflows: a [`SegmentKind`] names their events, and they execute what is between
-//! beginning and end.
+//! The module is independent of agents and workflows. A [`SegmentKind`] defines their start and end
+//! events, and an [`InSegment`] executes the work between them.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -16,57 +16,58 @@ use crate::path::StepPath;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// The records in which one kind of segment begins and ends.
+/// The start and end events of a kind of segment.
 pub(crate) trait SegmentKind {
-    /// What it begins with.
+    /// Data of the start event.
     type Started;
-    /// What it ends with when all is well.
+    /// Data of the completion event.
     type Completed;
 
-    /// Its beginning as a run.
+    /// Builds the body of `run.started`.
     fn body(started: Self::Started) -> RunBody;
-    /// Its end as a run.
+    /// Builds the payload of `run.completed`.
     fn run_completed(completed: Self::Completed) -> RunCompleted;
-    /// Its beginning as a step.
+    /// Builds the start event of a step.
     fn started(started: Self::Started) -> EventKind;
-    /// Its end as a step.
+    /// Builds the completion event of a step.
     fn completed(completed: Self::Completed) -> EventKind;
-    /// Its failure as a step.
+    /// Builds the failure event of a step.
     fn failed(error: Arc<Failure>) -> EventKind;
 }
 
-/// An agent or a workflow in its run. It is a run of its own, or a step of another one: then it records below that
-/// step, in that run's journal.
+/// An agent or a workflow in its run: the run itself, or a step of a run that records its events
+/// below the path of the step.
 ///
-/// A run of its own is closed when this is dropped, so an owner has it as its first field.
+/// Dropping the segment of a run closes the run. A struct that owns a segment therefore declares it
+/// as its first field, so that it is dropped first.
 pub(crate) struct Segment<K> {
     pub(crate) shared: Arc<RunShared>,
-    /// Where it records; the root for a run of its own.
+    /// Path of its events; the root if it is the run itself.
     pub(crate) base: StepPath,
-    /// The step that it is within; the root for a run of its own.
+    /// Path of the step that contains it; the root if it is the run itself.
     pub(crate) step: StepPath,
-    /// Its end is neither recorded nor given up.
+    /// `true` until its end is recorded or is known to be unnecessary.
     open: bool,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: SegmentKind> Segment<K> {
-    /// A run of its own.
+    /// Creates the segment of a run.
     pub(crate) fn new(shared: Arc<RunShared>) -> Self {
         Self::within(shared, StepPath::root(), StepPath::root())
     }
 
-    /// One in a step.
+    /// Creates the segment of a step.
     pub(crate) fn within(shared: Arc<RunShared>, base: StepPath, step: StepPath) -> Self {
         Self { shared, base, step, open: true, kind: PhantomData }
     }
 
-    /// Whether it is a run of its own.
+    /// Returns `true` if the segment is the run itself.
     pub(crate) fn is_run(&self) -> bool {
         self.base.is_root()
     }
 
-    /// What an earlier life of the run recorded of it.
+    /// Returns the records of the segment from before the run was resumed.
     pub(crate) fn recorded(&self) -> Vec<(Timestamp, StepPath, EventKind)> {
         match self.shared.log.is_restored() {
             true => self.shared.log.records_below(&self.base),
@@ -74,7 +75,7 @@ impl<K: SegmentKind> Segment<K> {
         }
     }
 
-    /// The record of its beginning.
+    /// Builds the start event.
     pub(crate) fn begins(&self, started: K::Started) -> EventKind {
         match self.is_run() {
             true => EventKind::RunStarted(Arc::new(self.shared.started(K::body(started)))),
@@ -82,31 +83,34 @@ impl<K: SegmentKind> Segment<K> {
         }
     }
 
-    /// Whether its end is still to be recorded.
+    /// Returns `true` if the end is still to be recorded.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// It has no end to record: it had one before, or nothing of it can be kept.
+    /// Marks the segment as ended without recording an end, because its end was recorded earlier or
+    /// the log accepts no more records.
     pub(crate) fn settle(&mut self) {
         self.open = false;
     }
 
-    /// A run of its own gives an end to what another task polls in it: nobody dropped that with its step.
+    /// Records an end for agents and workflows that another task still polls, if the segment is the
+    /// run itself.
     pub(crate) fn close_strays(&self, reason: &str) {
         if self.is_run() {
             self.shared.close_strays(reason);
         }
     }
 
-    /// Sees to it that everything recorded is kept; a run is then free for others, and its resources are closed.
+    /// Waits until all records are stored. For a run, also releases it in the store and closes its
+    /// resources.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.shared.log.commit().await?;
         if self.is_run()
             && let Err(error) = self.shared.log.release().await
         {
-            // What happened is kept, and the end with it. A store that did not learn that its run is free finds out when
-            // this process ends.
+            // The end of the run is already stored. A store that missed the release frees the run
+            // when this process ends.
             tracing::warn!(run = %self.shared.id, %error, "a run that has ended could not be closed in its store");
         }
         if self.is_run() {
@@ -124,25 +128,26 @@ impl<K> Drop for Segment<K> {
     }
 }
 
-/// What is between the beginning and the end of a segment: an agent or a workflow.
+/// An agent or a workflow between the start and the end of its segment.
 pub(crate) trait InSegment {
     type Kind: SegmentKind;
 
     fn segment(&mut self) -> &mut Segment<Self::Kind>;
 
-    /// The name of the agent or workflow.
+    /// Returns the name of the agent or workflow.
     fn name(&self) -> &str;
 
-    /// Takes in and records what happened to the segment itself.
+    /// Records an event of the segment itself and applies it to the state.
     fn record_own(&mut self, kind: EventKind);
 
-    /// Gives everything that has begun in it and not ended its end, since the run or the step is cancelled.
+    /// Records an end for all open work in the segment, because the run or the step was cancelled.
     fn close_steps_cancelled(&mut self, reason: &Arc<str>);
 
-    /// Takes no control requests any more: those that wait for it are the run's to answer, which undoes what it had done.
+    /// Stops accepting control requests. Waiting requests are passed to the run, which is about to
+    /// compensate.
     fn hand_back_requests(&mut self) {}
 
-    /// Records that it ended well.
+    /// Records the completion.
     fn record_completed(&mut self, completed: <Self::Kind as SegmentKind>::Completed) {
         let segment = self.segment();
         segment.open = false;
@@ -153,7 +158,7 @@ pub(crate) trait InSegment {
         self.record_own(kind);
     }
 
-    /// Records that it failed. The log of the program says so of a run.
+    /// Records the failure. The failure of a run is also logged.
     fn record_failed(&mut self, error: &Error) {
         let segment = self.segment();
         segment.open = false;
@@ -162,7 +167,8 @@ pub(crate) trait InSegment {
             let shared = Arc::clone(&segment.shared);
             shared.log_failure(self.name(), error);
         }
-        // The caller gets the same error after a restart.
+        // The failure of a step keeps the data of the error, so that its caller receives the same
+        // error after a restart.
         let error = Arc::new(if is_run { Failure::from(error) } else { Failure::with_data_of(error) });
         self.record_own(match is_run {
             true => EventKind::RunFailed { error },
@@ -170,7 +176,8 @@ pub(crate) trait InSegment {
         });
     }
 
-    /// Records that it was cancelled, unless it has ended: what is open in it first.
+    /// Records the cancellation, unless the end was recorded. First records an end for all open
+    /// work in the segment.
     fn record_cancelled(&mut self, reason: &Arc<str>) {
         let segment = self.segment();
         if !segment.open {
@@ -187,14 +194,14 @@ pub(crate) trait InSegment {
         });
     }
 
-    /// Its future is dropped: whatever is open in it has its end. Nothing of this is kept of a run with a store: it is
-    /// unfinished there and can be resumed.
+    /// Records the cancellation of a segment whose future was dropped. A run with a store does not
+    /// store these records: it stays unfinished there and can be resumed.
     fn dropped(&mut self) {
         let segment = self.segment();
         if !segment.open {
             return;
         }
-        // Its run has ended, and has given an end to what another task polls.
+        // The run has ended and has recorded an end for segments that another task polled.
         if !segment.is_run() && segment.shared.log.is_closed() {
             segment.open = false;
             return;
@@ -210,25 +217,28 @@ pub(crate) trait InSegment {
     }
 }
 
-/// Whether the step of an agent or a workflow had dropped it, as `select!` does.
+/// Returns `true` if the step dropped the agent or workflow, as `select!` does.
 pub(crate) fn was_dropped(end: &Failure) -> bool {
     *end == Failure::from(&Error::Cancelled { reason: BY_STEP.into() })
 }
 
-/// Whether an agent or a workflow ended since what it is in had stopped: it was dropped with its step, as a time limit does,
-/// or its worker had left it.
+/// Returns `true` if the agent or workflow was cancelled because its surroundings stopped: its step
+/// was dropped, for example by a time limit, or its worker was drained.
 pub(crate) fn was_dropped_with_step(end: &Failure) -> bool {
     end.kind == FailureKind::Cancelled && !was_dropped(end)
 }
 
-/// The outcome of `work`; `None` when the run is cancelled before. What is in a step is not over then: its run drops it,
-/// and records how it ended. When another task polls it, which nobody drops, it is over with the run.
+/// Returns the outcome of `work`, or `None` if the run is cancelled first. Inside a step, the
+/// future does not return `None` before the log is closed: the run drops the step and records its
+/// end. If another task polls the step, which the run cannot drop, the future returns when the run
+/// ends.
 pub(crate) async fn unless_cancelled<T>(
     shared: &RunShared,
     base: &StepPath,
     work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let ended = tokio::select! {
+        // Cancellation takes precedence over an outcome that is ready at the same time.
         biased;
         () = shared.cancelled() => None,
         outcome = work => Some(outcome),
@@ -239,8 +249,8 @@ pub(crate) async fn unless_cancelled<T>(
     ended
 }
 
-/// A step that fails while its run is cancelled may have failed for that, so it has no outcome of its own: this never
-/// ends then, and the run drops the step.
+/// Suspends a step that failed while its run is being cancelled. The failure may be a consequence
+/// of the cancellation, so the step must not record it as its outcome; the run drops the step.
 pub(crate) async fn unless_failed_as_cancelled(shared: &RunShared, failed: bool) {
     if failed && shared.is_cancelled() {
         std::future::pending::<()>().await;

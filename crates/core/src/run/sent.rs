@@ -1,27 +1,26 @@
-//! What is known of the messages that were sent to a run, as a fold over its events; and which can be messages. It records
-//! nothing.
+//! The state of messages sent to a run, as a fold over its events, and the validation of messages.
 
 use super::control_request::Asked;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::EventKind;
 use crate::message::{Message, Part, Role};
 
-/// The most bytes of a message, as JSON.
+/// Maximum size of a message as JSON, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// The most messages that wait for the next call of a run's model.
+/// Maximum number of messages that wait for the next model call of a run.
 pub(super) const MAX_WAITING: u32 = 100;
 
-/// The messages that were sent to a run, by its events.
+/// Counts of the messages sent to a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     received: u32,
     delivered: u32,
-    /// It was a live run, and takes none any more.
+    /// `true` if the run is a live run that was closed.
     pub(crate) closed: bool,
 }
 
 impl Sent {
-    /// Takes in the next event of the run.
+    /// Applies the next event of the run.
     pub(super) fn apply(&mut self, kind: &EventKind) {
         match kind {
             EventKind::MessageReceived { number, .. } => self.received = self.received.max(*number),
@@ -35,12 +34,15 @@ impl Sent {
         }
     }
 
-    /// Whether the model has not seen all.
+    /// Returns `true` if the model has not received all messages.
     pub(crate) fn are_waiting(&self) -> bool {
         self.received > self.delivered
     }
 
-    /// The number of the next message.
+    /// Returns the number for the next message.
+    ///
+    /// # Errors
+    /// Fails if the run is closed or too many messages wait.
     pub(super) fn next(&self) -> Result<u32, ControlError> {
         let waiting = self.received.saturating_sub(self.delivered);
         if self.closed {
@@ -57,19 +59,19 @@ impl Sent {
     }
 }
 
-/// The part of a log that is about messages.
+/// The messages part of a log's state.
 #[derive(Default)]
 pub(super) struct Mail {
     pub(super) sent: Sent,
-    /// What was recorded and the agent has not looked at.
+    /// Recorded events that the agent has not processed.
     pub(super) fresh: Vec<EventKind>,
-    /// What was asked before the run was recorded.
+    /// Requests from before the run was recorded.
     pub(super) early: Vec<Asked>,
 }
 
 pub(super) const SENT: &str = "sent a message";
 
-/// Whether a message can be one of the user.
+/// Checks that a message is a user message of texts and files, is not empty, and is not too large.
 pub(super) fn check(message: &Message) -> Result<(), ControlError> {
     let wrong = |problem: String| Err(ControlError::new(ControlErrorKind::WrongMessage, problem));
     let is_content = |part: &Part| matches!(part, Part::Text { .. } | Part::Media(_));

@@ -1,4 +1,5 @@
-//! Resources that the runs of a session share: made for its first run, closed when no run has used them for a while.
+//! Resources that the runs of a session share. They are created for the first run, and closed when
+//! no run has used them for a while.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,27 +12,28 @@ use super::made_resources::MadeResources;
 use crate::error::Result;
 use crate::resource::Resources;
 
-/// Most idle sessions that keep their resources. Above this number, the session that is idle longest loses them.
+/// Maximum number of idle sessions that keep their resources. Beyond it, the session that is idle
+/// longest loses them.
 const MOST_IDLE: usize = 1_000;
 
-/// A session, and the caller on whose behalf it is used: a caller never gets a resource of another one, also before
-/// the run is refused.
+/// A session and its caller. The caller is part of the key, so that a caller never receives
+/// resources of another caller, not even before its run is refused.
 type SessionKey = (Arc<str>, Option<Arc<str>>);
 
-/// The resources of the sessions of one host.
+/// The resources of all sessions of a host.
 #[derive(Default)]
 pub(crate) struct SessionResources(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     held: HashMap<SessionKey, HeldSession>,
-    /// Number of the last use, by which idle sessions are ordered.
+    /// Number of the last use. Orders idle sessions.
     uses: u64,
 }
 
 struct HeldSession {
     made: MadeResources,
-    /// Runs that use them now.
+    /// Number of runs that use them now.
     runs: usize,
     last_use: u64,
 }
@@ -44,7 +46,7 @@ impl SessionResources {
     /// Returns the resources of a session. Calls `make` for its first run.
     ///
     /// # Errors
-    /// The error of `make`.
+    /// Returns the error of `make`.
     pub(super) fn lease(
         this: &Arc<Self>,
         (session, caller): (&str, Option<&str>),
@@ -56,13 +58,15 @@ impl SessionResources {
         if let Some(resources) = this.state().begin_use(&key, None) {
             return Ok(lease(resources));
         }
-        // Without the lock: the closure is the program's, and may start a run.
+        // Called without the lock: the closure belongs to the program and may start a run.
         let made = make()?;
+        // If another run created the values meanwhile, those are used, and dropping `made` closes
+        // it.
         let resources = this.state().begin_use(&key, Some(made)).unwrap_or_default();
         Ok(lease(resources))
     }
 
-    /// Closes the resources of idle sessions: of all, or of one.
+    /// Closes the resources of one idle session, or of all.
     pub(crate) fn close_idle(&self, session: Option<&str>) {
         let mut idle = Vec::new();
         let mut state = self.state();
@@ -92,6 +96,7 @@ impl SessionResources {
                 handle.spawn(async move {
                     tokio::time::sleep(keep).await;
                     if let Some(sessions) = sessions.upgrade() {
+                        // An unchanged `last_use` means that no run has used the values since.
                         let unused = sessions.state().remove_unused_since(&key, last_use);
                         drop(unused);
                     }
@@ -101,7 +106,7 @@ impl SessionResources {
             _ => closed.extend(state.held.remove(key)),
         }
         drop(state);
-        // Without the lock: a value may do anything when it is dropped.
+        // Dropped without the lock, since dropping a value runs code of the program.
         drop(closed);
     }
 }
@@ -112,7 +117,8 @@ impl State {
         self.uses
     }
 
-    /// Counts a further run that uses the resources of a session, and keeps `made` if the session has no resources.
+    /// Counts another run that uses the resources of a session. Stores `made` if the session has no
+    /// resources.
     fn begin_use(&mut self, key: &SessionKey, made: Option<MadeResources>) -> Option<Resources> {
         let last_use = self.next_use();
         if let (Some(made), None) = (made, self.held.get(key)) {
@@ -138,7 +144,7 @@ impl State {
     }
 }
 
-/// The use of a session's resources by one run, which ends when this is dropped.
+/// The use of a session's resources by a run. Dropping it ends the use.
 pub(super) struct SessionLease {
     sessions: Arc<SessionResources>,
     key: SessionKey,
@@ -154,7 +160,7 @@ impl SessionLease {
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        // First, so that nothing has a copy when the session closes them.
+        // Released first, so that the session closes the last copies.
         self.resources = Resources::default();
         SessionResources::end_use(&self.sessions, &self.key, self.keep);
     }

@@ -1,4 +1,5 @@
-//! `RunShared`: what all steps of one run share, such as its log and its cancellation. `requests.rs` routes its control requests.
+//! `RunShared`: the state that all steps of a run share, such as its log and its cancellation.
+//! `requests.rs` routes its control requests.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,79 +29,82 @@ use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
-/// What all steps of one run share. Every run has one, so what few runs need is in [`Operations`].
+/// The state that all steps of a run share. Each run has one, so rarely used state is in
+/// [`Operations`].
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
     pub(crate) host: Arc<Host>,
     pub(crate) cancellation: CancellationToken,
     pub(crate) log: EventLog,
-    /// The most model calls of the run and all it starts.
+    /// Maximum number of model calls of the run, including nested agents.
     pub(crate) max_llm_calls: AtomicU32,
-    /// An operator paused the run, or it is drained: nothing new is started in it.
+    /// `true` while an operator pauses the run, or it is drained: no new work starts.
     pub(super) held: AtomicBool,
-    /// It is drained: nothing new is started in it here.
+    /// `true` if this process drains the run: no new work starts here.
     pub(super) draining: AtomicBool,
-    /// It was stopped here without an end.
+    /// `true` if the run was stopped in this process without an end.
     pub(super) stopping: AtomicBool,
-    /// It undoes what it had done, which no cancellation stops.
+    /// `true` if the run compensates. Cancellation does not stop compensations.
     pub(super) undoing: AtomicBool,
-    /// A call of a tool that may not be repeated has begun here in a step.
+    /// `true` if a step of this process has called a tool that must not be repeated.
     pub(super) wrote: AtomicBool,
-    /// A handle of the run was given out, so its questions can be answered in this process.
+    /// `true` if a handle of the run was given out, so its questions can be answered in this
+    /// process.
     pub(super) has_handle: AtomicBool,
-    /// It has no spans.
+    /// `true` if the run has no spans.
     untraced: AtomicBool,
-    /// What it has of its own, when there is something.
+    /// The run's own data and resources, if any.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
     pub(super) operations: OnceLock<Box<Operations>>,
 }
 
-/// Whether the run can still be cancelled.
+/// Determines whether the run can still be cancelled.
 #[derive(Default)]
 struct End {
     ended: Option<RunStatus>,
-    /// The run stopped here without an end.
+    /// `true` if the run stopped in this process without an end.
     stopped: bool,
 }
 
-/// What is there once something is nested in the run, somebody asks something of it, or it is resumed.
+/// State that is created when the run has nested agents or workflows, receives a request, or is
+/// resumed.
 #[derive(Default)]
 pub(super) struct Operations {
     pub(super) cancel_reason: OnceLock<Arc<str>>,
-    /// The operator who gave that reason.
+    /// The operator who gave the cancel reason.
     cancelled_by: OnceLock<Arc<str>>,
-    /// What attempts at steps have begun, once one has.
+    /// The agents and workflows that attempts at steps started.
     begun: OnceLock<Box<BegunBySteps>>,
-    /// The workflows of the run that take control requests.
+    /// The workflows of the run that receive control requests.
     pub(super) listeners: Mutex<Listeners>,
-    /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
-    /// holds the lock of the run's end.
+    /// Replies to cancel requests, which wait for the end of the run. Changed only while the lock
+    /// of `end` is held.
     cancels: Mutex<Vec<Reply>>,
-    /// Messages of other processes that were taken and have no outcome in the store yet.
+    /// Ids of messages of other processes that were handled.
     taken: Mutex<HashSet<MessageId>>,
     pub(super) released: Notify,
-    /// Since when an operator holds the run, and how long it was held before.
+    /// Start of the current hold, and total duration of the earlier holds.
     pub(super) held_for: Mutex<(Option<Instant>, Duration)>,
     /// The agents and workflows in steps that wait for the run to stop.
     pub(super) parked: Mutex<Vec<StepPath>>,
-    /// What was asked of it while it undoes what it had done.
+    /// Requests to give up compensations.
     pub(super) give_ups: GiveUps,
-    /// A question below a step was answered.
+    /// Notified when a question below a step is answered.
     pub(super) answered: Notify,
-    /// A message was sent, or the run was closed.
+    /// Notified when the run receives a message or a close.
     pub(super) messaged: Notify,
-    /// What executes a run with a store here.
+    /// The task that executes a run with a store.
     task: OnceLock<AbortHandle>,
-    /// What the process before this one left open.
+    /// Paths that the previous process left open.
     left_open: OnceLock<Vec<StepPath>>,
-    /// The calls of tools that may not be repeated and were stopped when the run was resumed.
+    /// Interrupted tool calls that must not be repeated, found when the run was resumed.
     pub(super) stopped_calls: OnceLock<Vec<StepPath>>,
-    /// The state, once a step has touched it.
+    /// The state of the steps, once a step has accessed state.
     states: OnceLock<Box<Mutex<StepStates>>>,
 }
 
-/// The status of a run that ended so.
+/// Returns the status of a run with this end.
 pub(super) fn status_of(end: &EventKind) -> RunStatus {
     match end {
         EventKind::RunCompleted(_) => RunStatus::Success,
@@ -119,13 +123,13 @@ impl RunShared {
         Self::with_log(id, host, log)
     }
 
-    /// The run of another process, as it is recorded there.
+    /// Creates a mirror of a run that another process executes.
     pub(super) fn mirror(id: RunId, host: &Arc<Host>) -> Self {
         let log = EventLog::new(id.clone(), Arc::new([]), None, None);
         Self::with_log(id, host, log)
     }
 
-    /// The run of another process, of which a step is executed here: what it records goes there.
+    /// Creates the run of a remote step. Its records are sent to the process that owns the run.
     pub(crate) fn of_step(id: RunId, host: &Arc<Host>, journal: Journal, sinks: Arc<[Arc<dyn EventSink>]>) -> Self {
         let log = EventLog::new(id.clone(), sinks, Some(journal), host.redactor.clone());
         Self::with_log(id, host, log)
@@ -151,10 +155,11 @@ impl RunShared {
         }
     }
 
-    /// Has this of its own, and makes no more model calls than this. It is said once, before the run begins.
+    /// Sets the run's own data, and lowers the limit on model calls. Called once, before the run
+    /// starts.
     pub(crate) fn with_own(self, own: Option<Box<RunOwn>>, max_llm_calls: Option<u32>) -> Self {
         if let Some(own) = own {
-            // It is empty before.
+            // Cannot fail, since it is set once.
             let _ = self.own.set(own);
         }
         if let Some(calls) = max_llm_calls {
@@ -163,27 +168,27 @@ impl RunShared {
         self
     }
 
-    /// If `wanted`, streams model calls from now on, also without a listener.
+    /// Enables streaming of model calls without a listener, if `wanted`.
     pub(crate) fn stream_if(&self, wanted: bool) {
         self.log.delta_listeners.fetch_add(usize::from(wanted), Ordering::Relaxed);
     }
 
-    /// If `wanted`, the run has no spans from now on.
+    /// Disables the spans of the run, if `wanted`.
     pub(crate) fn untrace_if(&self, wanted: bool) {
         self.untraced.fetch_or(wanted, Ordering::Relaxed);
     }
 
-    /// Returns true if the run has `tracing` spans.
+    /// Returns `true` if the run has `tracing` spans.
     pub(crate) fn is_traced(&self) -> bool {
         !self.untraced.load(Ordering::Relaxed)
     }
 
-    /// What the run has of its own.
+    /// Returns the run's own data and resources.
     pub(crate) fn own(&self) -> Option<&RunOwn> {
         self.own.get().map(|own| &**own)
     }
 
-    /// The resources of the run: the host's, and those that it has of its own above them.
+    /// Returns the resources of the host, overlaid with the run's own resources.
     pub(crate) fn resources(&self) -> Resources {
         let mut resources = self.host.resources.clone();
         if let Some(own) = self.own() {
@@ -192,14 +197,14 @@ impl RunShared {
         resources
     }
 
-    /// Closes the resources that were made for the run, which has ended.
+    /// Closes the resources that were created for the run, which has ended.
     pub(super) async fn close_resources(&self) {
         if let Some(resources) = self.own().and_then(RunOwn::take_resources) {
             resources.close().await;
         }
     }
 
-    /// The record of the run's beginning.
+    /// Builds the payload of `run.started`.
     pub(super) fn started(&self, body: RunBody) -> RunStarted {
         let mut started = RunStarted::new(body);
         if let Some(RunOwn { began, state, .. }) = self.own() {
@@ -215,30 +220,32 @@ impl RunShared {
         self.operations.get_or_init(Box::default)
     }
 
-    /// The state of the run, when a step of it has touched state.
+    /// Returns the state of the steps, if a step has accessed state.
     #[inline]
     pub(crate) fn states(&self) -> Option<MutexGuard<'_, StepStates>> {
         self.operations.get()?.states.get().map(|states| locked(states))
     }
 
-    /// The same, made when it is needed.
+    /// Returns the state of the steps. Creates it if needed.
     pub(crate) fn states_or_new(&self) -> MutexGuard<'_, StepStates> {
         locked(self.operations().states.get_or_init(Box::default))
     }
 
-    /// Takes in what a record says of the state: one of an earlier life of the run, or its beginning.
+    /// Applies a record to the state of the steps: a record from before a resume, or the start of
+    /// the run.
     pub(crate) fn restore_state(&self, path: &StepPath, kind: &EventKind) {
         if StepStates::is_in(kind) {
             self.states_or_new().restore(path, kind);
         }
     }
 
-    /// The time by the host's clock.
+    /// Returns the time of the host's clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.host.clock.now()
     }
 
-    /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
+    /// Restores the events of a run that is resumed: the events of the snapshot, which replace the
+    /// first `offset` events, and the later ones.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
         let mut open = OpenSteps::default();
         for event in kept.iter().chain(&events) {
@@ -246,11 +253,12 @@ impl RunShared {
             self.restore_state(&event.path, &event.kind);
         }
         self.log.restore(offset, kept, events);
-        // The run is restored once.
+        // Cannot fail, since a run is restored once.
         let _ = self.operations().left_open.set(open.paths());
     }
 
-    /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.
+    /// Records an end for subjects that an earlier process left open in nodes which a change of the
+    /// definition invalidates.
     pub(crate) fn close_forgotten(&self, forgotten: &[StepPath]) {
         let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
         for (path, kind) in state.closings("the workflow has changed") {
@@ -260,8 +268,8 @@ impl RunShared {
         }
     }
 
-    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends. Whether
-    /// there may have been such.
+    /// Records an end for subjects below a step that an earlier process left open and that were not
+    /// started again, because the step ends. Returns `true` if there may have been any.
     pub(crate) fn close_below(&self, step: &StepPath, reason: &str) -> bool {
         let left_open = self.operations.get().and_then(|operations| operations.left_open.get());
         let any = left_open.into_iter().flatten().any(|open| open.is_within(step));
@@ -274,7 +282,8 @@ impl RunShared {
         any
     }
 
-    /// Gives an end to the agents and workflows in steps that have none, and to what is open in them: the run ends.
+    /// Records an end for agents and workflows in steps that are still open, and for the open
+    /// subjects in them, because the run ends.
     pub(super) fn close_strays(&self, reason: &str) {
         if self.log.has_nested() {
             let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
@@ -284,20 +293,22 @@ impl RunShared {
         }
     }
 
-    /// Records what happened, now.
+    /// Records an event with the current time.
     pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
         self.record_at(self.now(), path, kind);
     }
 
-    /// The same where the time is known already.
+    /// Records an event with a known time.
     pub(crate) fn record_at(&self, now: Timestamp, path: StepPath, kind: EventKind) {
+        // Replies are added before the end is recorded, so that they are sent with its commit.
         if kind.ends_run() && path.is_root() {
             self.answer_cancels(&kind);
         }
         self.log.record(now, path, kind);
     }
 
-    /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
+    /// Prepares the replies to cancel requests. They are sent when the end of the run, which is the
+    /// next record, is stored.
     fn answer_cancels(&self, end: &EventKind) {
         let status = status_of(end);
         let mut end = locked(&self.end);
@@ -314,10 +325,10 @@ impl RunShared {
         }
     }
 
-    /// Says in the log of the program that the run has failed. Whatever is removed from events is removed here too.
+    /// Logs that the run has failed. The message is redacted like events.
     pub(super) fn log_failure(&self, name: &str, error: &Error) {
         let sentence = self.host.redacted(error);
-        // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
+        // The name and the message may contain foreign text. `Debug` keeps them on one line.
         tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
@@ -327,14 +338,15 @@ impl RunShared {
         }
         let operations = self.operations();
         operations.cancel_reason.get_or_init(|| {
-            // The operator belongs to the reason that counts.
+            // The operator is stored with the reason, and only the first reason counts.
             by.into_iter().for_each(|by| drop(operations.cancelled_by.set(by)));
             reason.into()
         });
         self.cancellation.cancel();
     }
 
-    /// Gives the outcome of a cancellation with the end of the run; whether that is still to come.
+    /// Sends the outcome of a cancel request when the run ends. Returns `false` if the run has
+    /// ended or stopped already.
     pub(super) fn await_cancelled(&self, reply: Option<Reply>) -> bool {
         let end = locked(&self.end);
         match end.ended {
@@ -343,7 +355,7 @@ impl RunShared {
                 self.log.reply(reply, Err(ControlError::over("cancelled", status)));
                 false
             }
-            // Whoever asked looks elsewhere.
+            // The reply is dropped, and the caller looks up the run again.
             None if end.stopped => false,
             None => {
                 locked(&self.operations().cancels).extend(reply);
@@ -352,13 +364,13 @@ impl RunShared {
         }
     }
 
-    /// Takes a message of another process, once.
+    /// Marks a message of another process as handled. Returns `false` if it was handled before.
     pub(crate) fn take_message(&self, id: MessageId) -> bool {
         locked(&self.operations().taken).insert(id)
     }
 
-    /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
-    /// free for others.
+    /// Closes the run in this process: records no more events and drops the waiting replies, so
+    /// that callers look up the run again. Releases a run without an end in its store.
     pub(crate) fn close(&self) {
         {
             let mut end = locked(&self.end);
@@ -369,8 +381,10 @@ impl RunShared {
         }
         self.forget_give_ups();
         self.log.close();
+        // Dropping the resources closes them on another task.
         drop(self.own().and_then(RunOwn::take_resources));
         if let Some((store, Some(epoch))) = self.log.store()
+            // A run with an end was released when the end was stored.
             && self.log.end().is_none()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
         {
@@ -380,42 +394,42 @@ impl RunShared {
         self.host.running.end(self);
     }
 
-    /// Holds the run where an operator had paused it before its process ended.
+    /// Holds the run if an operator had paused it before its process ended.
     pub(crate) fn hold_as_recorded(&self) {
         if self.log.waits_for() == Some(PauseReason::Operator) {
             self.hold(true);
         }
     }
 
-    /// Whether an operator has paused the run.
+    /// Returns `true` while the run is held, by an operator or for draining.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::SeqCst)
     }
 
-    /// The run has a store and is executed by this task.
+    /// Sets the task that executes a run with a store.
     pub(super) fn executed_by(&self, task: AbortHandle) {
-        // A run is executed once.
+        // Cannot fail, since a run is executed once.
         let _ = self.operations().task.set(task);
     }
 
-    /// What executes the run here, when it has a store.
+    /// Returns the task that executes the run, if the run has a store.
     pub(super) fn task(&self) -> Option<AbortHandle> {
         self.operations.get().and_then(|operations| operations.task.get()).cloned()
     }
 
-    /// How long this process has held the run so far.
+    /// Returns the total time for which this process has held the run.
     pub(crate) fn held_for(&self) -> Duration {
         let Some(operations) = self.operations.get() else { return Duration::ZERO };
         let (since, total) = *locked(&operations.held_for);
         total + since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// How long something at a path was executed, also by earlier processes.
+    /// Returns the execution time of the agent or workflow at a path, including earlier processes.
     pub(crate) fn time_spent(&self, base: &StepPath) -> Duration {
         self.log.time_spent(base, self.now())
     }
 
-    /// Waits until the run is held, or is not.
+    /// Waits until `is_held` equals `held`.
     pub(crate) async fn until_held(&self, held: bool) {
         let operations = self.operations();
         loop {
@@ -427,23 +441,26 @@ impl RunShared {
         }
     }
 
-    /// The path below which an agent or a workflow records what it does that an attempt at a step begins: the one that an
-    /// earlier life of the run gave to the same call, else a new one.
+    /// Assigns the path of an agent or workflow that an attempt at a step starts: the recorded path
+    /// of the same call, or a new one.
     ///
     /// # Errors
-    /// [`Error::NestedOther`] when the attempt had called something else, which may have had an effect.
+    /// [`Error::NestedOther`] if the attempt made a different call before, which may have had an
+    /// effect.
     pub(crate) fn claim(&self, scope: StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
         let redactor = self.host.redactor.as_ref();
         self.with_claims(scope, |claims, scope| claims.claim(scope, || called().redacted(redactor)))
     }
 
-    /// The path below which an attempt at a step records its calls of tools; `known` is where it did so before.
+    /// Assigns the path below which an attempt at a step records its tool calls. `known` is the
+    /// recorded path.
     pub(crate) fn claim_base(&self, scope: StepPath, known: Option<StepPath>) -> StepPath {
         self.with_claims(scope, |claims, scope| claims.claim_base(scope, known))
     }
 
     fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut Claims, &StepPath) -> T) -> T {
         let mut nested = locked(&self.begun_by_steps().nested);
+        // Only a resumed run can have records below a new attempt.
         let claims = nested.entry(scope.clone()).or_insert_with(|| match self.log.is_restored() {
             true => Claims::after(&scope, &self.log.records_below(&scope)),
             false => Claims::default(),
@@ -451,8 +468,9 @@ impl RunShared {
         claim(claims, &scope)
     }
 
-    /// Why the output of an attempt at a step that was run again cannot be trusted: it called something else in the place
-    /// of an agent or a workflow that it had begun, or did not call one that was stopped in the middle of a write.
+    /// Returns the reason why the output of a repeated attempt cannot be used: it made a different
+    /// call instead of a recorded agent or workflow, or did not repeat a call that was interrupted
+    /// during a write.
     pub(crate) fn left_over(&self, scope: impl FnOnce() -> StepPath) -> Option<Failure> {
         match self.log.is_restored() {
             true => self.with_claims(scope(), |claims, _| claims.left_over()),
@@ -460,12 +478,13 @@ impl RunShared {
         }
     }
 
-    /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.
+    /// Returns `true` if an attempt may continue the work of an earlier attempt at a path. Only its
+    /// first call for that path may.
     pub(crate) fn continues(&self, scope: &StepPath, base: &StepPath) -> bool {
         locked(&self.begun_by_steps().continued).insert((scope.clone(), base.clone()))
     }
 
-    /// An attempt at a step begins: what it begins is counted from the first one.
+    /// Resets the call numbers of an attempt that starts.
     pub(crate) fn forget_claims(&self, scope: impl FnOnce() -> StepPath) {
         let begun = self.operations.get().and_then(|operations| operations.begun.get());
         if let Some(begun) = begun {
@@ -477,12 +496,12 @@ impl RunShared {
         self.operations().begun.get_or_init(Box::default)
     }
 
-    /// Whether what runs in it is cancelled.
+    /// Returns `true` if the work in the run is cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancellation.is_cancelled() && !self.undoing.load(Ordering::Relaxed)
     }
 
-    /// Waits until what runs in it is cancelled.
+    /// Waits until the work in the run is cancelled.
     pub(crate) async fn cancelled(&self) {
         if self.undoing.load(Ordering::Relaxed) {
             return std::future::pending().await;
@@ -490,7 +509,7 @@ impl RunShared {
         self.cancellation.cancelled().await;
     }
 
-    /// Asks the run to stop; the first reason counts.
+    /// Cancels the run. The first reason counts.
     pub(crate) fn cancel(&self, reason: impl Into<Arc<str>>) {
         self.operations().cancel_reason.get_or_init(|| reason.into());
         self.cancellation.cancel();

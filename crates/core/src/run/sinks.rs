@@ -1,6 +1,7 @@
-//! Passes events to sinks: in order, one after the other, and never under a lock of the log.
+//! Passes events to sinks: in order, one at a time, and never under a lock of the log.
 //!
-//! So a sink may be slow, may read the run whose events it sees, and may panic: the run continues.
+//! A sink may therefore be slow, read the run whose events it receives, or panic without affecting
+//! the run.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +20,8 @@ pub(super) struct Emitter {
 #[derive(Default)]
 struct Queue {
     events: VecDeque<Event>,
-    /// Somebody shows events now, and will show those that are added meanwhile.
+    /// `true` while a thread passes events to the sinks. It also passes the events that are added
+    /// meanwhile.
     emitting: bool,
 }
 
@@ -36,18 +38,20 @@ impl Emitter {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the next event. It is called under the log's lock, so that events are in order.
+    /// Adds the next event. The caller holds the log's lock, so that events are in order.
     pub(super) fn add(&self, event: Event) {
         self.queue().events.push_back(event);
     }
 
-    /// Shows what was added, unless somebody is at it. It is called without the log's lock.
+    /// Passes all added events to the sinks, unless another thread does so already. The caller must
+    /// not hold the log's lock.
     pub(super) fn emit(&self) {
         let mut queue = self.queue();
         if queue.emitting || queue.events.is_empty() {
             return;
         }
         queue.emitting = true;
+        // The queue is unlocked while a sink runs, since a sink may record events of the same run.
         while let Some(event) = queue.events.pop_front() {
             drop(queue);
             self.show(&event);

@@ -1,5 +1,4 @@
-//! `Slots`: how many calls of one name run at once in a host. It knows no tools: a name is a text, and who waits decides
-//! what for.
+//! `Slots`: limits the number of concurrent calls with the same name in a host.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,24 +6,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The limits of a host, each by its name and number, made when they are first needed.
+/// The limits of a host, by name and number. A limit is created when it is first used.
 #[derive(Default)]
 pub(crate) struct Slots(Mutex<Limits>);
 
 type Limits = HashMap<(Arc<str>, u32), Arc<Semaphore>>;
 
-/// The right to be one of so many. Dropped, the next one has it.
+/// The permission to run a call. Dropping it admits the next call.
 pub(crate) struct Slot(#[allow(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 impl Slots {
-    /// Waits until fewer than `most` of this name run. Who came first is first; dropping the future gives up the place.
+    /// Waits until fewer than `most` calls of this name run. Calls are admitted in order of
+    /// arrival.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the position in the queue.
     pub(crate) async fn take(&self, name: &Arc<str>, most: u32) -> Option<Slot> {
         let semaphore = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let made = || Arc::new(Semaphore::new(usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS)));
             Arc::clone(all.entry((Arc::clone(name), most)).or_insert_with(made))
         };
-        // It is never closed.
+        // The semaphore is never closed, so `acquire_owned` cannot fail.
         semaphore.acquire_owned().await.ok().map(Slot)
     }
 }

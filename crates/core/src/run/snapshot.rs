@@ -1,6 +1,7 @@
-//! Snapshots of a run: when one is due, and the write of one.
+//! Snapshots of a run: decides when one is due, and writes it.
 //!
-//! It does not know which events lead to the same state as all of them: an agent or a workflow says that.
+//! The agent or workflow selects the events of the snapshot, which must lead to the same state as
+//! all events.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::store::Snapshot;
 
-/// The least number of events from one snapshot to the next.
+/// Minimum number of events between two snapshots.
 const EVERY: usize = 1000;
 
 impl EventLog {
-    /// Whether enough has happened since the last snapshot. They are taken at growing distances, so that all of them
-    /// together cost no more than the journal.
+    /// Returns `true` if enough events were recorded since the last snapshot. The distance grows
+    /// with the size of the snapshot, so that all snapshots together cost no more than the journal.
     pub(crate) fn is_snapshot_due(&self) -> bool {
         self.store().is_some() && {
             let state = self.state();
@@ -29,8 +30,9 @@ impl EventLog {
         }
     }
 
-    /// The write of a snapshot, which begins when it is polled. It is made of all events that the store has, what still
-    /// mattered of earlier ones first; `compact` makes them fewer, unless it cannot at the moment.
+    /// Returns the write of a snapshot, which starts when the future is polled. `compact` receives
+    /// all stored events, preceded by the events of the previous snapshot, and reduces them. It
+    /// returns `None` if a snapshot is not possible now.
     pub(crate) fn snapshot(
         &self,
         compact: impl FnOnce(Vec<Event>) -> Option<Vec<Event>>,
@@ -38,6 +40,7 @@ impl EventLog {
         let (seq, events) = {
             let mut state = self.state();
             let visible = state.visible;
+            // Set even if `compact` declines, so that the next attempt waits for more events.
             state.rare().snapshot_at = visible;
             let kept = state.kept().iter().map(|record| state.event_of(&self.run_id, 0, record));
             let events: Vec<Event> = kept.chain((0..visible).map(|at| state.event(&self.run_id, at))).collect();
@@ -46,7 +49,7 @@ impl EventLog {
         let last = events.last()?.clone();
         let spent = Ledger::of(&events).spent();
         let mut events = compact(events)?;
-        // The calls that are left out are still counted.
+        // The calls that the snapshot omits must still be counted.
         if let Some(kind) = spent {
             events.push(Event { path: StepPath::root(), kind, ..last });
         }
@@ -54,7 +57,7 @@ impl EventLog {
         let (store, Some(epoch)) = self.store()? else { return None };
         let (store, run) = (Arc::clone(store), self.run_id.clone());
         Some(Box::pin(async move {
-            // The journal has everything that a snapshot has: a run does without.
+            // The journal contains the same facts, so the run continues without a snapshot.
             if let Err(error) = store.put_snapshot(&run, epoch, Snapshot::new(seq, events)).await {
                 tracing::warn!(%run, %error, "a snapshot could not be kept; resuming the run will read more of its journal");
             }

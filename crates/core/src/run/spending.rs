@@ -1,6 +1,5 @@
-//! The spending of runs on models, counted from their records: by each agent and in total, nested agents included.
-//!
-//! It decides nothing; budgets ask it.
+//! Counts the model usage of runs from their records, by agent and in total, including nested
+//! agents. Budgets use it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +10,10 @@ use crate::model::Usage;
 use crate::path::StepPath;
 use crate::store::{RunFilter, Store, StoreError, StoreErrorKind};
 
-/// Returns the tokens of all runs of a store that a filter admits, but for one of them.
+/// Returns the token usage of all runs of a store that match a filter, excluding the run `except`.
 ///
 /// # Errors
-/// When the runs cannot be listed, or the journal of one is needed and cannot be read.
+/// Fails if the runs cannot be listed, or a required journal cannot be read.
 pub(crate) async fn usage_of_runs(
     store: &Arc<dyn Store>,
     filter: RunFilter,
@@ -33,11 +32,11 @@ pub(crate) async fn usage_of_runs(
     Ok(sum)
 }
 
-/// Returns what all runs of a store that a filter admits have spent: a row for each agent and model, in the order in which
-/// the newest run has them first.
+/// Returns the spending of all runs of a store that match a filter: one row per agent and model, in
+/// the order of their first occurrence, newest run first.
 ///
 /// # Errors
-/// When the runs cannot be listed, or a journal cannot be read.
+/// Fails if the runs cannot be listed, or a journal cannot be read.
 pub(crate) async fn spending_of_runs(store: &Arc<dyn Store>, filter: RunFilter) -> Result<Vec<Spending>, StoreError> {
     let mut sum = Ledger::default();
     for run in store.list(filter).await? {
@@ -50,7 +49,7 @@ pub(crate) async fn spending_of_runs(store: &Arc<dyn Store>, filter: RunFilter) 
     Ok(sum.rows)
 }
 
-/// Reads the spending of a run from its journal. A run that was deleted meanwhile has none.
+/// Reads the spending of a run from its journal. Returns no rows if the run was deleted meanwhile.
 async fn spending_of_run(store: &Arc<dyn Store>, run: &RunId) -> Result<Vec<Spending>, StoreError> {
     match read_events(store, run, 0).await {
         Ok(events) => Ok(Ledger::of(&events).rows),
@@ -65,23 +64,23 @@ pub(crate) struct Ledger {
     agents: HashMap<StepPath, Arc<str>>,
     /// The running calls, each as a row without tokens.
     open: HashMap<StepPath, Spending>,
-    /// The tokens of the last call of each agent.
+    /// Tokens of the last call of each agent.
     last: HashMap<StepPath, u64>,
-    /// The tokens of all calls of each agent.
+    /// Tokens of all calls of each agent.
     by_agent: HashMap<StepPath, u64>,
-    /// The most tokens that an answer had.
+    /// Tokens of the longest response.
     longest_answer: u64,
 }
 
 impl Ledger {
-    /// What these events say.
+    /// Counts the spending in these events.
     pub(crate) fn of(events: &[Event]) -> Self {
         let mut ledger = Self::default();
         events.iter().for_each(|event| ledger.apply(&event.path, &event.kind));
         ledger
     }
 
-    /// What was spent, in an event that stands for the calls in a snapshot; `None` when nothing was.
+    /// Returns the event that replaces the calls in a snapshot; `None` if there was no call.
     pub(crate) fn spent(self) -> Option<EventKind> {
         (!self.rows.is_empty()).then(|| EventKind::RunSpent(Arc::new(self.rows)))
     }
@@ -104,6 +103,7 @@ impl Ledger {
                 let Some(call) = self.open.remove(path) else { return };
                 let Spending { calls, usage, .. } = self.row(&call);
                 usage.add(&response.usage);
+                // A response that middleware supplied is not a call.
                 if response.answered_by.is_some() {
                     *calls = calls.saturating_sub(1);
                 } else {
@@ -115,8 +115,9 @@ impl Ledger {
                     self.last.insert(base, tokens);
                 }
             }
+            // The calls of the previous process ended with it.
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
-            // A snapshot keeps the running calls, so they stay open.
+            // The calls that are running at the snapshot are among its events, so they stay open.
             EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
             EventKind::RunAdvanced(advanced) => {
                 self.by_agent.insert(path.clone(), advanced.tokens);
@@ -132,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// The row that a call belongs to.
+    /// Returns the row of a call, adding it if needed.
     fn row(&mut self, call: &Spending) -> &mut Spending {
         let same = |row: &Spending| row.agent == call.agent && row.provider == call.provider && row.model == call.model;
         let at = self.rows.iter().position(same).unwrap_or_else(|| {
@@ -146,22 +147,23 @@ impl Ledger {
         &self.rows
     }
 
-    /// The tokens that the agent at a path has spent.
+    /// Returns the tokens that the agent at a path has spent.
     pub(crate) fn tokens_of(&self, base: &StepPath) -> u64 {
         self.by_agent.get(base).copied().unwrap_or(0)
     }
 
-    /// The tokens of the last call of the agent at a path.
+    /// Returns the tokens of the last call of the agent at a path.
     pub(crate) fn last_tokens_of(&self, base: &StepPath) -> u64 {
         self.last.get(base).copied().unwrap_or(0)
     }
 
-    /// The most tokens that an answer of the run had, as far as its journal still says.
+    /// Returns the tokens of the longest response of the run, as far back as the journal is
+    /// available.
     pub(crate) fn longest_answer(&self) -> u64 {
         self.longest_answer
     }
 
-    /// The least that the running calls cost.
+    /// Returns the running calls with their minimum usage.
     pub(crate) fn open_calls(&self) -> Vec<Spending> {
         let open = self.open.iter().map(|(path, call)| Spending {
             usage: self.least(&path.parent().unwrap_or_else(StepPath::root)),
@@ -170,8 +172,8 @@ impl Ledger {
         open.collect()
     }
 
-    /// What the next call of the agent at a path costs at least: a conversation only grows, so it reads what the last
-    /// one read and wrote.
+    /// Returns the minimum usage of the next call of the agent at a path. A conversation only
+    /// grows, so the call reads at least the tokens that the last call read and wrote.
     pub(crate) fn least(&self, base: &StepPath) -> Usage {
         let tokens = self.last_tokens_of(base);
         Usage { cached_tokens: Some(tokens), ..Usage::new(tokens, 0) }

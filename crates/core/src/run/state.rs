@@ -1,4 +1,4 @@
-//! `RunState`: the state of a run from its journal alone, and so without its workflow.
+//! `RunState`: the state of a run as a fold over its journal, without access to its workflow.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,40 +17,40 @@ use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::time::Timestamp;
 
-/// Where a run is.
+/// The state of a run.
 pub(crate) struct RunState {
     pub(crate) workflow: Option<Arc<str>>,
-    /// The definition hash that it goes by.
+    /// Hash of the current definition.
     pub(crate) definition: Option<Arc<str>>,
-    /// What its events say, whatever it waits for.
+    /// Status according to the events. Pauses are in `waits`.
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
-    /// Why the run failed last.
+    /// Kind of the last failure of the run.
     failure: Option<FailureKind>,
-    /// The nodes of workflows; of an agent's own run its model and tool calls.
+    /// The nodes of workflows. For the run of an agent, also its model and tool calls.
     pub(crate) nodes: KnownNodes,
     open: OpenSteps,
-    /// Keeps open questions only, and the state that an answer needs.
+    /// Keeps only open questions, and the state that an answer needs.
     only_questions: bool,
-    /// Whether the run undoes what it had done when it ends without an output.
+    /// `true` if the run compensates its completed calls when it ends without an output.
     pub(crate) compensates: bool,
-    /// It does so, or has done so.
+    /// `true` if compensation has started.
     pub(crate) compensating: bool,
-    /// Where workflows are that are steps, and whether they have ended.
+    /// Paths of workflows that are steps, and whether they have ended.
     nested: HashMap<StepPath, bool>,
-    /// The messages that were sent to it.
+    /// The messages sent to the run.
     pub(crate) sent: Sent,
-    /// Whether it waits for messages until it is closed.
+    /// `true` for a live run, which waits for messages until it is closed.
     pub(crate) live: bool,
 }
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeInfo {
     pub(crate) state: NodeState,
 }
 
-/// Where a node is.
+/// The state of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeState {
     Running {
@@ -58,9 +58,9 @@ pub(crate) enum NodeState {
     },
     Waiting,
     Asking(Arc<ApprovalRequest>),
-    /// A person answered: a gate has its output, a step that asked before it begins may begin.
+    /// A person answered. A gate now has its output; a step that asked before its start may start.
     Answered,
-    /// What it belongs to has ended or was stopped.
+    /// The surrounding workflow or run has ended or was stopped.
     Stopped,
     Done,
     Skipped,
@@ -68,12 +68,13 @@ pub(crate) enum NodeState {
     Reset,
 }
 
-/// What has begun and has no end, by the event that opened it, in the order of their beginning.
+/// Open subjects, each with the event that opened it, in the order of their start.
 #[derive(Clone, Default)]
 pub(crate) struct OpenSteps(Vec<(StepPath, EventKind)>);
 
 impl OpenSteps {
-    /// Takes in the next event. A step that begins once more, after its process ended in the middle of it, is open once.
+    /// Applies the next event. A step that starts again after its process ended replaces its
+    /// earlier entry.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         let Shape { subject, edge, .. } = kind.shape();
         let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
@@ -91,7 +92,8 @@ impl OpenSteps {
         }
     }
 
-    /// The same of one process, which does not begin what is open: then this is false.
+    /// Applies the next event of a single process. Returns `false`, without applying it, if the
+    /// event starts a subject that is already open.
     pub(crate) fn begins(&mut self, path: &StepPath, kind: &EventKind) -> bool {
         let Shape { subject, edge, .. } = kind.shape();
         let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
@@ -132,21 +134,21 @@ impl RunState {
         state
     }
 
-    /// The same from the records of a log.
+    /// Folds the records of a log.
     pub(crate) fn of_records(records: &[(Timestamp, StepPath, EventKind)]) -> Self {
         let mut state = Self::new();
         records.iter().for_each(|(_, path, kind)| state.apply(path, kind));
         state
     }
 
-    /// Returns the open questions of a run and the state that an answer needs. Other nodes are left out.
+    /// Returns the open questions of a run and the state that an answer needs. Omits other nodes.
     pub(crate) fn of_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
         let mut state = Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
         events.for_each(|(path, kind)| state.apply(path, kind));
         state
     }
 
-    /// Whether the run is one of an agent.
+    /// Returns `true` if the run executes an agent.
     pub(crate) fn is_agent(&self) -> bool {
         self.workflow.is_none()
     }
@@ -154,7 +156,7 @@ impl RunState {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         self.sent.apply(kind);
-        // Whoever asked below a call waits for the answer no more.
+        // A question below a call is withdrawn when the call continues.
         if matches!(kind, EventKind::RunResumed { recovered: false, .. })
             && path.is_question()
             && let Some(NodeInfo { state: NodeState::Asking(_) }) = self.nodes.get(path)
@@ -175,7 +177,8 @@ impl RunState {
                     self.definition = Some(Arc::clone(&workflow.definition));
                 }
             }
-            // Resumed from its journal it is what it was before, and what its process left open still is.
+            // A run resumed from its journal keeps its state, and subjects that its process left
+            // open stay open.
             EventKind::RunResumed { recovered: false, .. } if self.status != RunStatus::Compensating => {
                 self.status = RunStatus::Running;
                 self.failure = None;
@@ -201,11 +204,14 @@ impl RunState {
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
+            // A call may be repeated while it waits for answers. After that, the setting of
+            // `tool.continued` applies.
             EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
                 if let Some(repeatable) = self.nodes.running_mut(path) {
                     *repeatable = !kind.begins_once();
                 }
             }
+            // Model and tool calls are nodes only in the run of an agent.
             kind if self.is_agent() && path.is_step_of(&StepPath::root()) => self.apply_agent_step(path, kind),
             _ => {}
         }
@@ -215,7 +221,7 @@ impl RunState {
         let Shape { subject, edge, .. } = kind.shape();
         if subject == Subject::Workflow {
             match edge.ends_attempt() && self.only_questions {
-                // A workflow that has ended has no open question.
+                // An ended workflow has no open questions.
                 true => drop(self.nested.remove(path)),
                 false => drop(self.nested.insert(path.clone(), edge.ends_attempt())),
             }
@@ -228,7 +234,7 @@ impl RunState {
         }
     }
 
-    /// A call of the model or of a tool by the agent whose run it is.
+    /// Applies an event of a model or tool call of the run's own agent.
     fn apply_agent_step(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::ModelStarted { .. } | EventKind::ToolStarted { .. } => {
@@ -253,13 +259,13 @@ impl RunState {
         self.nodes.set(path, state);
     }
 
-    /// Nothing below what has ended runs or asks any more.
+    /// Marks unfinished nodes below an ended subject as stopped.
     fn stop_below(&mut self, path: &StepPath) {
         self.nodes.stop_below(path);
     }
 
-    /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's
-    /// own end is its workflow's or its agent's to give.
+    /// Returns an end for each subject that an earlier process left open below a step, given the
+    /// records of the step. Excludes the step itself, which its workflow or agent ends.
     pub(crate) fn closings_below(
         step: &StepPath,
         recorded: &[(Timestamp, StepPath, EventKind)],
@@ -272,13 +278,14 @@ impl RunState {
         ends
     }
 
-    /// An end for every agent and workflow in a step that is open, and for what is open in it, the innermost first.
+    /// Returns an end for each open agent and workflow in a step, and for the open subjects in it,
+    /// innermost first.
     pub(crate) fn strays(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let is_nested = |subject| matches!(subject, Subject::Agent | Subject::Workflow);
         let open = self.open.0.iter().filter(|(path, kind)| !path.is_root() && is_nested(kind.shape().subject));
         let bases: Vec<&StepPath> = open.map(|(path, _)| path).collect();
         let mut ends = self.ends(message);
-        // The step at the same path is its workflow's or its agent's to end.
+        // The workflow or agent that contains a step ends the step itself.
         ends.retain(|(path, kind)| {
             let of = |base: &&StepPath| path.is_within(base) && (path != *base || is_nested(kind.shape().subject));
             bases.iter().any(of)
@@ -286,7 +293,7 @@ impl RunState {
         ends
     }
 
-    /// An end for everything that is open, the innermost first.
+    /// Returns an end for each open subject, innermost first.
     pub(crate) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
         self.ends(reason)
     }
@@ -294,7 +301,7 @@ impl RunState {
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         let ends = self.open.0.iter().rev().flat_map(|(path, open)| {
-            // A workflow that ends waits for nobody.
+            // A workflow must be resumed before it ends, since an ended workflow cannot wait.
             let waits = open.shape().subject == Subject::Workflow && self.waits.are_of(path);
             let resumed = waits.then(EventKind::resumed);
             resumed.into_iter().chain(open.stopped(&error)).map(|kind| (path.clone(), kind))
@@ -302,7 +309,7 @@ impl RunState {
         ends.collect()
     }
 
-    /// The path of a node that has failed and can run again.
+    /// Returns the path of a failed node that can run again.
     pub(crate) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
         let (path, known) = self.known(node)?;
         let wrong = |message| Err(ControlError::new(ControlErrorKind::WrongState, message));
@@ -322,7 +329,7 @@ impl RunState {
         }
         match known {
             NodeState::Failed(_) => Ok(path.clone()),
-            // Its process ended in the middle of it: resuming the run decides on it.
+            // An interrupted step: resuming the run decides about it.
             state => wrong(match self.waiting_in(path) {
                 Some(inner) => format!(
                     "the node `{node}` cannot be retried: it is {}, and `{inner}` in it waits for a decision; retry that one",
@@ -336,8 +343,8 @@ impl RunState {
         }
     }
 
-    /// Of an agent's own run only the model call that ended it can be retried: a tool's failure is the model's to
-    /// judge, and a limit that was reached would be reached again.
+    /// Checks that a step of an agent run can be retried. Only the model call that ended the run
+    /// can: the model handles failed tool calls, and a limit would be reached again.
     fn failed_model_call(&self, path: &StepPath, state: &NodeState) -> Result<StepPath, ControlError> {
         let problem = match (state, &self.failure) {
             (NodeState::Failed(failure), Some(of_run)) if !path.is_tool_call() && failure.kind == *of_run => {
@@ -353,12 +360,14 @@ impl RunState {
         Err(ControlError::new(ControlErrorKind::WrongState, problem))
     }
 
-    /// The workflow that is a step and has a node, and whether it has ended; `None` when the node is the run's own.
+    /// Returns the nested workflow that contains a node, and whether it has ended; `None` if the
+    /// node belongs to the run itself.
     fn workflow_of(&self, node: &StepPath) -> Option<(StepPath, bool)> {
         node.parents().find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
     }
 
-    /// Where the workflow is that has a node, when it waits for somebody. A call of a tool in a step waits for itself.
+    /// Returns the path of the workflow around a node, if that workflow waits. A tool call in a
+    /// step waits at its own path.
     pub(crate) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
         if self.waits.are_of(node) {
             return Some(node.clone());
@@ -367,7 +376,7 @@ impl RunState {
         self.waits.are_of(&base).then_some(base)
     }
 
-    /// The node of a workflow in a step that waits for an operator's decision.
+    /// Returns the node of a workflow in a step that waits for an operator's decision.
     pub(crate) fn waiting_in(&self, step: &StepPath) -> Option<&StepPath> {
         let waits =
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
@@ -375,19 +384,19 @@ impl RunState {
         inner.map(|(path, _)| path).min()
     }
 
-    /// The outermost failed step that a node of a workflow in it belongs to.
+    /// Returns the outermost failed step that contains a node.
     fn failed_above(&self, node: &StepPath) -> Option<StepPath> {
         let failed =
             |above: &StepPath| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
         node.parents().filter(failed).last()
     }
 
-    /// Whether anybody is asked for anything.
+    /// Returns `true` if a question is open.
     pub(crate) fn asks(&self) -> bool {
         self.nodes.asking().next().is_some()
     }
 
-    /// What the run waits for beside an operator's word to continue.
+    /// Returns the reason for which the run would still wait after an operator unpauses it.
     pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
         let interrupted =
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
@@ -396,17 +405,17 @@ impl RunState {
                 Some(PauseReason::Interrupted)
             }
             Some(PauseReason::Message) if !self.sent.are_waiting() && !self.sent.closed => Some(PauseReason::Message),
-            // It may have been answered since.
+            // The question may have been answered since the pause.
             _ => self.asks().then_some(PauseReason::Approval),
         }
     }
 
-    /// What the run waits for. One that has ended waits for nothing.
+    /// Returns the reason for which the run waits. An ended run waits for nothing.
     pub(crate) fn waits_for(&self) -> Option<PauseReason> {
         self.waits.reason()
     }
 
-    /// The path of a node that asks, and what it asks.
+    /// Returns the path of a node that asks, and its question.
     pub(crate) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
         match self.known(node)? {
             (path, NodeState::Asking(request)) => Ok((path.clone(), request)),
@@ -417,13 +426,14 @@ impl RunState {
         }
     }
 
-    /// What asks a person now in what undoes a call at a path, or in what undoes any.
+    /// Returns the path of an open question of a compensation: of `undo`, or of any if `undo` is
+    /// `None`.
     pub(crate) fn asking_in_undo(&self, undo: Option<&StepPath>) -> Option<&StepPath> {
         let mut in_undo = self.nodes.asking().filter_map(|(path, _)| undo_around(path).map(|around| (path, around)));
         in_undo.find(|(_, around)| undo.is_none_or(|undo| around == undo)).map(|(path, _)| path)
     }
 
-    /// The refusal of a request about a step of what undoes a call, with what the run waits for instead.
+    /// Adds the current question to the error for a request about a step of a compensation.
     pub(crate) fn beside_undo(&self, node: &str, error: ControlError) -> ControlError {
         let is_of_undo = node.parse().is_ok_and(|path| is_of_undo(&path));
         if !is_of_undo || self.status != RunStatus::Compensating {
@@ -440,11 +450,11 @@ impl RunState {
         ControlError::new(error.kind(), format!("{what}; the run undoes one call after the other, and {now}"))
     }
 
-    /// The node that an item or a branch belongs to.
+    /// Returns the node that an item or a branch belongs to.
     fn whole_of(&self, node: &StepPath) -> Option<StepPath> {
         let is_known = |whole: &StepPath| self.nodes.get(whole).is_some();
         let of_item = node.item().map(|(whole, _)| whole).filter(is_known);
-        // What is below a node is one of its branches, unless the node is a workflow.
+        // A path below a node is a branch of it, unless the node is a workflow.
         of_item.or_else(|| node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above)))
     }
 
@@ -452,7 +462,7 @@ impl RunState {
         let path = node.parse::<StepPath>().ok();
         let found = path.as_ref().and_then(|path| self.nodes.get_key_value(path));
         found.map(|(path, node)| (path, &node.state)).ok_or_else(|| {
-            // In an arm, or in a workflow that is a step.
+            // Suggests a node in a branch or in a nested workflow.
             let names = self.nodes.names();
             let near = path.and_then(|path| names.iter().find(|name| name.ends_below(&path)).map(ToString::to_string));
             let names: Vec<String> = names.into_iter().map(ToString::to_string).collect();

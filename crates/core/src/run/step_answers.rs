@@ -1,6 +1,8 @@
-//! Answers to the questions below the steps of a live run: waited for, and recorded, each question once.
+//! Answers to questions below the steps of a live run: waits for them, and records each answer
+//! once.
 //!
-//! A question of a workflow's node is the workflow's; its driver waits for the answer.
+//! Questions of a workflow's node are not handled here; the driver of the workflow waits for their
+//! answers.
 
 use std::sync::Arc;
 
@@ -15,10 +17,12 @@ use crate::path::StepPath;
 use crate::value::Encoded;
 
 impl RunShared {
-    /// Waits until the question at a path is answered, and gives the answer with who gave it.
+    /// Waits until the question at a path is answered. Returns the answer and the person who
+    /// answered.
     pub(crate) async fn answer_at(&self, path: &StepPath) -> (Encoded, Arc<str>) {
         let operations = self.operations();
         loop {
+            // Created before the check, so that an answer in between is not missed.
             let answered = operations.answered.notified();
             match self.answered_at(path) {
                 Some(answer) => return answer,
@@ -27,20 +31,20 @@ impl RunShared {
         }
     }
 
-    /// The answer to the question at a path, with who gave it, once there is one.
+    /// Returns the answer to the question at a path and the person who answered, if it is answered.
     pub(crate) fn answered_at(&self, path: &StepPath) -> Option<(Encoded, Arc<str>)> {
         self.log.find_last(|of, kind| match kind {
             EventKind::ApprovalResolved { answer, by } if of == path => Some(Some((answer.clone(), Arc::clone(by)))),
-            // It was asked again since the last answer.
+            // The question was asked again after the last answer.
             EventKind::ApprovalRequested(_) if of == path => Some(None),
             _ => None,
         })?
     }
 
-    /// Records the answer of a time-out to the question at a path.
+    /// Records the answer that applies when the time limit of the question at a path is reached.
     ///
     /// # Errors
-    /// When it has been answered.
+    /// Fails if the question was answered before.
     pub(crate) fn time_out(&self, path: &StepPath, answer: Encoded) -> Result<(), ControlError> {
         self.decide_timeout(|state| events_of_timeout(state, path, answer))
     }

@@ -1,4 +1,4 @@
-//! What a step that is executed elsewhere needs of its run's log. It records nothing.
+//! Selects the parts of a run's log that a remote step needs.
 
 use super::forgotten::Void;
 use super::log::EventLog;
@@ -8,31 +8,32 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 
 impl EventLog {
-    /// Returns true if this process executes one step of a run that another process executes.
+    /// Returns `true` if this process executes one step of a run that another process owns.
     pub(crate) fn is_of_remote_run(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.forwards)
     }
 
-    /// How many records this life of the run has.
+    /// Returns the number of records since the run was started or resumed.
     pub(crate) fn position(&self) -> usize {
         self.state().records.len()
     }
 
-    /// What is recorded at a path and below it after so many records.
+    /// Returns the records at a path and below it, without the first `position` records.
     pub(crate) fn records_since(&self, position: usize, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let since = state.records.iter().skip(position);
         since.filter(|record| record.path.is_within(base)).map(Record::parts).collect()
     }
 
-    /// What a step that is executed elsewhere needs to know of the run: what is recorded of it and below it and still
-    /// counts, the attempts at what it belongs to, and when nobody executed the run; without the first `after` records of
-    /// this life of the run.
+    /// Returns the records that a remote step needs, without the first `after` records: valid
+    /// records of the step and below it, the attempts at the steps that contain it, and the times
+    /// in which the run was not executed.
     pub(crate) fn records_for(&self, step: &StepPath, after: usize) -> Vec<Event> {
         let state = self.state();
         let all = || state.kept().iter().filter(|_| after == 0).chain(state.records.iter().skip(after));
         let void = Void::of(all().map(|record| &record.kind));
         let matters = |Record { path, kind, .. }: &Record| match kind {
+            // Pauses and resumes determine the execution time of the step.
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => true,
             EventKind::RunResumed { .. } if path.is_root() => true,
             EventKind::NodeStarted { .. }

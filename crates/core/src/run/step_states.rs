@@ -1,8 +1,9 @@
-//! `StepStates`: the state of a run while it is executed. What each step sees and has written, and what those saved that
-//! have ended.
+//! `StepStates`: the state of a run while it is executed. Holds the values that each running step
+//! sees and wrote, and the values that completed steps saved.
 //!
-//! A run in which nobody touches state has none. It decides nothing about the order of steps: whoever starts a step says
-//! what it sees, and whoever ends one says when.
+//! It is created only when a step accesses state. The driver of the steps decides about their
+//! order: it passes the values that a step sees when the step starts, and reports when the step
+//! ends.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -13,53 +14,55 @@ use crate::path::StepPath;
 use crate::state::{SavedByStep, is_of_session};
 use crate::value::Encoded;
 
-/// The most names of artifacts in a session: each of its runs begins with a list of them.
+/// Maximum number of artifact names in a session. Each run of the session starts with a list of
+/// them.
 pub(crate) const MOST_NAMES: usize = 1000;
 
 #[derive(Default)]
 pub(crate) struct StepStates {
-    /// Of the steps that are running.
+    /// State of the running steps.
     open: HashMap<StepPath, OpenState>,
-    /// Those steps that may change nothing.
+    /// Running steps that must not change state.
     taps: HashSet<StepPath>,
-    /// What the outcomes of steps hold, by the steps' paths.
+    /// Saved values of completed steps, by path.
     done: HashMap<StepPath, Arc<SavedByStep>>,
-    /// The values that outlive the run, as it has read them.
+    /// Values that outlive the run, as the run has read them.
     read: HashMap<Arc<str>, Option<Encoded>>,
-    /// The last version of each artifact.
+    /// Last version of each artifact.
     versions: HashMap<Arc<str>, u32>,
-    /// The artifacts that its session had when it began: those of other runs.
+    /// Artifacts of earlier runs of the session.
     earlier: Arc<[SessionArtifact]>,
-    /// The bytes of artifacts by their hash, of a run without a store.
+    /// Bytes of artifacts by their hash, for a run without a store.
     bytes: HashMap<Arc<str>, Arc<[u8]>>,
 }
 
-/// The state of a step that is running.
+/// State of a running step.
 #[derive(Default)]
 struct OpenState {
-    /// What the steps before it saved.
+    /// Values saved by the steps before it.
     sees: Option<Seen>,
     wrote: Written,
 }
 
-/// What the steps before a step saved. It is put together when somebody looks at it: most steps look at none of it, and it
-/// grows with the steps that are done.
+/// The values that the steps before a step saved. They are merged on first access: most steps
+/// access none of them, and the cost grows with the number of completed steps.
 pub(crate) struct Seen(LazyLock<SavedByStep, Box<dyn FnOnce() -> SavedByStep + Send>>);
 
 impl Seen {
-    /// What a function puts together, which gives the same whenever it is called, and asks no [`StepStates`].
+    /// Creates the values from a function, which is called at most once. It must be deterministic
+    /// and must not access [`StepStates`].
     pub(crate) fn of(put_together: impl FnOnce() -> SavedByStep + Send + 'static) -> Self {
         Self(LazyLock::new(Box::new(put_together)))
     }
 }
 
-/// What a running step wrote itself, and what the calls within it saved, in the order that counts: what comes later is on
-/// top.
+/// The values that a running step wrote itself and that calls within it saved, in order of
+/// precedence: later entries override earlier ones.
 #[derive(Default)]
 struct Written(Vec<(Option<usize>, SavedByStep)>);
 
 impl Written {
-    /// What the step writes itself now: on top of what was saved until now.
+    /// Returns the entry for the step's own writes, on top of all values so far.
     fn own(&mut self) -> &mut SavedByStep {
         if self.0.last().is_none_or(|(place, _)| place.is_some()) {
             self.0.push((None, SavedByStep::default()));
@@ -68,7 +71,8 @@ impl Written {
         &mut self.0[at].1
     }
 
-    /// What a call saved that was begun at this place: below that of calls which were begun later.
+    /// Returns the entry for a call that started at `place`, below the entries of calls that
+    /// started later.
     fn of_call(&mut self, place: usize) -> &mut SavedByStep {
         let later = self.0.iter().position(|(of, _)| of.is_some_and(|of| of >= place));
         let at = later.unwrap_or(self.0.len());
@@ -86,12 +90,12 @@ impl Written {
         self.parts().rev().find_map(|part| part.get(key))
     }
 
-    /// About how many bytes are written.
+    /// Returns the approximate size in bytes.
     fn size(&self) -> usize {
         self.parts().map(SavedByStep::size).sum()
     }
 
-    /// All of it as one.
+    /// Merges all entries.
     fn into_saved(self) -> Option<SavedByStep> {
         self.0.into_iter().map(|(_, part)| part).reduce(|mut all, part| {
             all.apply(&part);
@@ -101,7 +105,8 @@ impl Written {
 }
 
 impl StepStates {
-    /// A step begins: it sees this, and what those see and wrote that it is within. What an earlier attempt saved is over.
+    /// Starts a step. The step sees `sees`, and the values of the steps that contain it. Values of
+    /// an earlier attempt are removed.
     pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Seen>) {
         self.done.remove(step);
         match sees {
@@ -110,36 +115,36 @@ impl StepStates {
         }
     }
 
-    /// A step that begins, and all within it, may change nothing.
+    /// Starts a step that must not change state. The same applies to all steps within it.
     pub(crate) fn open_tap(&mut self, step: &StepPath) {
         self.taps.insert(step.clone());
     }
 
-    /// Whether a step may change nothing.
+    /// Returns `true` if a step must not change state.
     pub(crate) fn is_in_tap(&self, step: &StepPath) -> bool {
         !self.taps.is_empty() && std::iter::once(step.clone()).chain(step.parents()).any(|at| self.taps.contains(&at))
     }
 
-    /// A further attempt at a step begins.
+    /// Starts another attempt at a step.
     pub(crate) fn restart(&mut self, step: &StepPath) {
         if let Some(state) = self.open.get_mut(step) {
             state.wrote = Written::default();
         }
     }
 
-    /// A step changes a key.
+    /// Changes a key.
     pub(crate) fn change(&mut self, step: &StepPath, key: &str, value: Option<Encoded>) {
         self.open_state(step).wrote.own().change(key, value);
     }
 
-    /// What a running step and those within it wrote under a key counts no longer, as if nobody had written it.
+    /// Removes the writes of a running step, and of the calls within it, to a key.
     pub(crate) fn forget(&mut self, step: &StepPath, key: &str) {
         if let Some(state) = self.open.get_mut(step) {
             state.wrote.0.iter_mut().for_each(|(_, part)| part.forget(key));
         }
     }
 
-    /// A step saves an artifact, which gets the next version of its name.
+    /// Adds an artifact, and assigns the next version of its name.
     pub(crate) fn add_artifact(&mut self, step: &StepPath, mut artifact: ArtifactRef) -> ArtifactRef {
         let version = self.versions.entry(Arc::clone(&artifact.name)).or_default();
         *version += 1;
@@ -148,41 +153,44 @@ impl StepStates {
         artifact
     }
 
-    /// Keeps bytes that no store keeps.
+    /// Stores the bytes of an artifact in memory, for a run without a store.
     pub(crate) fn keep_bytes(&mut self, sha256: &Arc<str>, bytes: Arc<[u8]>) {
         self.bytes.entry(Arc::clone(sha256)).or_insert(bytes);
     }
 
-    /// Bytes that no store keeps.
+    /// Returns the bytes of an artifact stored in memory.
     pub(crate) fn bytes(&self, sha256: &str) -> Option<Arc<[u8]>> {
         self.bytes.get(sha256).cloned()
     }
 
-    /// The artifact of a name that a step sees: of those before it the last one in the plan.
+    /// Returns the artifact of a name that a step sees. Of several, the last one in the order of
+    /// the plan.
     pub(crate) fn artifact(&self, step: &StepPath, name: &str) -> Option<ArtifactRef> {
         self.seen_by(step).artifacts().iter().rfind(|artifact| *artifact.name == *name).cloned()
     }
 
-    /// The run whose bytes they are, where it is another one of the session.
+    /// Returns the earlier run of the session that saved an artifact; `None` if it belongs to this
+    /// run.
     pub(crate) fn run_of(&self, artifact: &ArtifactRef) -> Option<RunId> {
         self.earlier.iter().find(|earlier| earlier.artifact == *artifact).map(|earlier| earlier.run.clone())
     }
 
-    /// Whether a session has so many names of artifacts that there may be no further one. A run that is not one of a session
-    /// may have as many as it likes.
+    /// Returns `true` if an artifact with this name may be saved: the name is known, or the number
+    /// of names is below the limit. The caller applies the limit only to runs of a session.
     pub(crate) fn has_room_for(&self, name: &str) -> bool {
         self.versions.len() < MOST_NAMES || self.versions.contains_key(name)
     }
 
-    /// What a call within a step saved becomes part of what the step writes. Of calls that run side by side the one that
-    /// was begun later counts, whichever ends first: `place` is that of its beginning among the records of the run.
+    /// Merges the values that a call within a step saved into the values of the step. `place` is
+    /// the position at which the call started among the records of the run. Among concurrent calls,
+    /// the last to start takes precedence, independent of the order in which they end.
     pub(crate) fn apply(&mut self, step: &StepPath, saved: &SavedByStep, place: usize) {
         if !saved.is_empty() {
             self.open_state(step).wrote.of_call(place).apply(saved);
         }
     }
 
-    /// The same of what has ended within a step.
+    /// Merges the saved values of a completed step into the step that contains it.
     pub(crate) fn hand_up(&mut self, from: &StepPath, to: &StepPath, place: usize) {
         if let Some(saved) = self.done.get(from).cloned() {
             self.apply(to, &saved, place);
@@ -193,29 +201,32 @@ impl StepStates {
         self.open.entry(step.clone()).or_default()
     }
 
-    /// What a step sees of a key: nothing, that it is removed, or its value.
+    /// Returns the value of a key as a step sees it: `None` if it was not changed, `Some(None)` if
+    /// it was removed.
     pub(crate) fn find(&self, step: &StepPath, key: &str) -> Option<Option<Encoded>> {
         std::iter::once(step.clone())
             .chain(step.parents())
             .filter_map(|at| self.open.get(&at))
+            // Inner steps take precedence, and a step's own writes precede the values it sees.
             .find_map(|state| state.wrote.get(key).or_else(|| state.sees.as_ref()?.0.get(key)))
             .map(Option::<&Encoded>::cloned)
     }
 
-    /// What the run has read of a key that outlives it.
+    /// Returns the value that the run has read for a key that outlives it.
     pub(crate) fn was_read(&self, key: &str) -> Option<Option<Encoded>> {
         self.read.get(key).cloned()
     }
 
-    /// The run has read a key that outlives it.
+    /// Notes the value that the run has read for a key that outlives it.
     pub(crate) fn note_read(&mut self, key: Arc<str>, value: Option<Encoded>) {
         self.read.insert(key, value);
     }
 
-    /// All that a step sees.
+    /// Returns all values that a step sees.
     pub(crate) fn seen_by(&self, step: &StepPath) -> SavedByStep {
         let around: Vec<StepPath> = std::iter::once(step.clone()).chain(step.parents()).collect();
         let mut seen = SavedByStep::default();
+        // Outermost first, so that values of inner steps override it.
         for state in around.iter().rev().filter_map(|at| self.open.get(at)) {
             state.sees.iter().for_each(|sees| seen.apply(&sees.0));
             state.wrote.parts().for_each(|part| seen.apply(part));
@@ -223,13 +234,13 @@ impl StepStates {
         seen
     }
 
-    /// About how many bytes a running step has written.
+    /// Returns the approximate size of the values that a running step wrote, in bytes.
     pub(crate) fn size(&self, step: &StepPath) -> usize {
         self.open.get(step).map_or(0, |state| state.wrote.size())
     }
 
-    /// About how many bytes the session would hand to its next run, beside this key, if the run ended with what this step
-    /// sees.
+    /// Returns the approximate size, in bytes, of the state that the session would pass to its next
+    /// run if the run ended with the values that this step sees. Excludes the key `but`.
     pub(crate) fn size_in_session(&self, step: &StepPath, but: &str) -> usize {
         let counts = |key: &str| key != but && is_of_session(key);
         let seen = self.seen_by(step);
@@ -239,12 +250,13 @@ impl StepStates {
             .sum()
     }
 
-    /// What a step saved that has ended.
+    /// Returns the saved values of a completed step.
     pub(crate) fn saved_by(&self, step: &StepPath) -> Option<&Arc<SavedByStep>> {
         self.done.get(step)
     }
 
-    /// A step has ended well: gives what its record holds. `place` is that of a step of the run itself.
+    /// Ends a step that completed. Returns the values for its record. `place` is the position in
+    /// the plan of a step of the run itself.
     pub(crate) fn end(&mut self, step: &StepPath, place: Option<u64>) -> Option<Arc<SavedByStep>> {
         let wrote = self.open.remove(step)?.wrote.into_saved().filter(|wrote| !wrote.is_empty())?;
         let saved = Arc::new(wrote.at(place));
@@ -253,22 +265,22 @@ impl StepStates {
         recorded
     }
 
-    /// A step has ended that saved this and wrote nothing by itself.
+    /// Ends a step that wrote no values itself, with the values it saved.
     pub(crate) fn end_with(&mut self, step: &StepPath, saved: Arc<SavedByStep>) {
         self.done.insert(step.clone(), saved);
     }
 
-    /// What a step wrote that is executed elsewhere.
+    /// Takes the values that a remotely executed step wrote.
     pub(crate) fn take(&mut self, step: &StepPath) -> Option<Arc<SavedByStep>> {
         self.open.remove(step)?.wrote.into_saved().filter(|wrote| !wrote.is_empty()).map(Arc::new)
     }
 
-    /// An attempt at a step has failed: nothing that it wrote counts.
+    /// Drops the values of a failed attempt at a step.
     pub(crate) fn discard(&mut self, step: &StepPath) {
         self.open.remove(step);
     }
 
-    /// Whether a record says something of the state.
+    /// Returns `true` if a record contains state.
     pub(super) fn is_in(kind: &EventKind) -> bool {
         match kind {
             EventKind::StateRead { .. } => true,
@@ -277,7 +289,7 @@ impl StepStates {
         }
     }
 
-    /// Takes in a record of an earlier life of the run, or its beginning.
+    /// Applies a record from before a resume, or the start of the run.
     pub(super) fn restore(&mut self, path: &StepPath, kind: &EventKind) {
         if let EventKind::StateRead { key, value } = kind {
             self.note_read(Arc::clone(key), value.clone());
@@ -291,6 +303,7 @@ impl StepStates {
                 sees.add_artifact(artifact.clone());
             }
             self.earlier = Arc::clone(&started.artifacts);
+            // Opened at the root, the initial state is visible to all steps.
             self.open(path, Some(Seen::of(|| sees)));
         }
         if let Some(saved) = kind.saved() {

@@ -1,7 +1,7 @@
-//! Whether a call that may not be repeated may have been stopped below a step: only then does the step read the journal
-//! before it begins again.
+//! Determines whether a tool call that must not be repeated may have been interrupted below a step.
+//! Only then does the step read the journal before it runs again.
 //!
-//! It decides nothing: what is asked of an operator is said in `tool/undecided.rs`.
+//! `tool/undecided.rs` decides about such calls.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -11,13 +11,14 @@ use crate::event::EventKind;
 use crate::path::StepPath;
 
 impl RunShared {
-    /// A call of a tool that may not be repeated begins.
+    /// Notes that a tool call that must not be repeated starts.
     pub(crate) fn note_write(&self) {
         self.wrote.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there may be such a call below a step that was stopped: one of an earlier life of the run, or any of this
-    /// one.
+    /// Returns `true` if such a call may have been interrupted below the step. After the first such
+    /// call of this process, the answer is `true` for all steps; otherwise it considers the calls
+    /// recorded before the run was resumed.
     pub(crate) fn may_have_stopped(&self, step: &StepPath) -> bool {
         if self.wrote.load(Ordering::Relaxed) {
             return true;

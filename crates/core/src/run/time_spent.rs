@@ -1,6 +1,5 @@
-//! How much of a time limit is used up, by a journal.
-//!
-//! It reads no clock; `deadline.rs` measures what passes now.
+//! Computes from a journal how much of a time limit is used. `deadline.rs` measures the time that
+//! passes now.
 
 use std::time::Duration;
 
@@ -9,27 +8,29 @@ use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// How long something has been executed, by what is recorded until now: the time in which no process executed the run, an
-/// operator held it, or somebody was asked in it, is left out.
+/// Returns the execution time of the agent or workflow at `base` up to `now`. Excludes the times in
+/// which no process executed the run, an operator held it, or it waited for a person.
 pub(crate) fn time_spent<'r>(
     records: impl Iterator<Item = (Timestamp, &'r StepPath, &'r EventKind)>,
     base: &StepPath,
     now: Timestamp,
 ) -> Duration {
     let (mut spent, mut waits) = (Duration::ZERO, Waits::default());
-    // Since when it is executed; what was recorded last; whether it has begun, and the run has ended.
+    // Start of the current period of execution; time of the last record; `true` after the start of
+    // `base` and after the end of the run.
     let mut since: Option<Timestamp> = None;
     let (mut last, mut began, mut ended) = (None, false, false);
     for (time, path, kind) in records {
         if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
             ended = false;
+            // The previous process executed the run at least until its last record.
             if let (Some(since), Some(last)) = (since.take(), last) {
                 spent += Timestamp::since(last, since);
             }
         }
         waits.apply(path, kind);
         match kind {
-            // It was stopped: a further attempt at its step may let it continue.
+            // The agent was interrupted. Another attempt at its step may continue it.
             EventKind::AgentFailed { .. } if path == base => began = false,
             EventKind::RunAdvanced(advanced) if path == base => {
                 (spent, since, began, ended) = (Duration::from_millis(advanced.spent_ms), None, true, false);

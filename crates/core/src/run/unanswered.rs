@@ -1,6 +1,7 @@
-//! What a time-out says to a question that nobody has answered: an answer of its own, or a failure.
+//! Determines the outcome of a question whose time limit was reached: a default answer or a
+//! failure.
 //!
-//! It waits for nobody. The deadline counts from the moment of the recorded question, whoever waits for its answer.
+//! The time limit counts from the recorded question.
 
 use super::approval::Approval;
 use crate::event::ApprovalRequest;
@@ -8,10 +9,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::on_timeout::OnTimeout;
 use crate::value::Encoded;
 
-/// The answer that a time-out gives to a question.
+/// Returns the answer that applies when the time limit of a question is reached.
 ///
 /// # Errors
-/// The failure that it is in place of one.
+/// Returns the failure if the setting is to fail or skip.
 pub(crate) fn answer_of_timeout(question: &ApprovalRequest) -> Result<Encoded, Failure> {
     let late = || format!("nobody answered within {:?}", question.timeout().unwrap_or_default());
     let answer = match &question.on_timeout {

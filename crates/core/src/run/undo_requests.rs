@@ -1,7 +1,8 @@
-//! A run that undoes what it had done: its records of that, and control requests to it. Nothing else of it begins any more,
-//! so most are refused at once; a cancellation gives up the compensation that the run waits for.
+//! Control requests to a run that compensates. It starts no other work, so most requests are
+//! refused at once. A cancellation gives up the compensation that the run waits for.
 //!
-//! It calls no compensation: `tool/compensation.rs` does, and asks here how long it waits.
+//! `tool/compensation.rs` calls the compensations and uses this module to find out how long to
+//! wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,21 +16,21 @@ use crate::event::{EventKind, NotUndone};
 use crate::path::StepPath;
 
 impl RunShared {
-    /// The run undoes what it had done from now on, since it failed or was cancelled: what it calls for that is not
-    /// cancelled, and the workflows in it take no requests any more.
+    /// Marks the run as compensating. Its compensations are not cancelled, and its workflows
+    /// receive no more requests.
     pub(crate) fn undoes(&self, cancelled: bool) {
         self.operations().give_ups.state().cancelled = cancelled;
-        // Who asks a workflow holds the same lock, so no request comes after those that wait there now.
+        // Requests to workflows are sent under this lock, so none is sent after this.
         let _listeners = self.listeners();
         self.undoing.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the run undoes what it had done.
+    /// Returns `true` if the run compensates or has compensated.
     pub(crate) fn is_undoing(&self) -> bool {
         self.undoing.load(Ordering::SeqCst)
     }
 
-    /// Gives a request its outcome.
+    /// Handles a request.
     pub(super) fn request_while_undoing(&self, Asked { request, reply, .. }: Asked) {
         let reason: Arc<str> = match &request {
             ControlRequest::Cancel { reason } => reason.as_str().into(),
@@ -37,13 +38,15 @@ impl RunShared {
             _ => return self.log.reply(reply, Err(self.undoing_error(&request))),
         };
         let operations = self.operations();
+        // The first cancel request sets the reason but gives up no compensation; a later one does.
         let mut is_first = false;
         operations.cancel_reason.get_or_init(|| {
             is_first = true;
             reason
         });
         match is_first {
-            // Another process was asked the same and has left the run: it has its end here.
+            // The run was cancelled through another process, which has left it since. The request
+            // waits for the end of the run.
             true if operations.give_ups.state().cancelled => {
                 self.await_cancelled(reply);
             }
@@ -56,12 +59,12 @@ impl RunShared {
         ControlError::undoing(request, &RunState::of_records(&self.log.all_below(&StepPath::root())))
     }
 
-    /// Gives up the compensation that is running: its call is named with those that are not undone.
+    /// Gives up the running compensation. Its call is listed as not compensated.
     pub(crate) fn give_up(&self, reply: Option<Reply>) {
         self.operations().give_ups.ask(reply);
     }
 
-    /// Gives up all compensations, those too that have not begun.
+    /// Gives up all compensations, including those that have not started.
     pub(crate) fn give_up_all(&self) {
         self.operations().give_ups.state().all = true;
         self.give_up(None);
@@ -71,12 +74,13 @@ impl RunShared {
         self.operations.get().is_some_and(|operations| operations.give_ups.state().all)
     }
 
-    /// Waits until the compensation that is running is given up.
+    /// Waits until the running compensation is given up.
     pub(crate) async fn until_given_up(&self) {
         self.operations().give_ups.until_asked().await;
     }
 
-    /// A compensation has ended, or was given up: whoever asked for that has the outcome when it is kept.
+    /// Marks the running compensation as ended or given up. Sends the outcomes of the requests that
+    /// gave it up when they are stored.
     pub(crate) fn has_given_up(&self) {
         let Some(operations) = self.operations.get() else { return };
         let waiting = {
@@ -87,7 +91,8 @@ impl RunShared {
         waiting.into_iter().for_each(|reply| self.log.reply(Some(reply), Ok(())));
     }
 
-    /// The run stops here: whoever waits looks at it anew.
+    /// Drops the waiting replies, because the run stops in this process. Callers look up the run
+    /// again.
     pub(super) fn forget_give_ups(&self) {
         if let Some(operations) = self.operations.get() {
             operations.give_ups.state().waiting.clear();
@@ -96,14 +101,14 @@ impl RunShared {
 }
 
 impl EventLog {
-    /// Whether the run undoes what it has done when it fails or is cancelled.
+    /// Returns `true` if the run compensates its completed calls when it fails or is cancelled.
     pub(crate) fn compensates(&self) -> bool {
         let state = self.state();
         let first = state.all().next();
         first.is_some_and(|first| matches!(&first.kind, EventKind::RunStarted(started) if started.terms().compensate))
     }
 
-    /// The calls that the run had done and that are not undone, when it undid what it had done.
+    /// Returns the calls that were not compensated, if the run compensated.
     pub(super) fn not_undone(&self) -> Vec<NotUndone> {
         let state = self.state();
         let left = state.all().filter_map(|record| match &record.kind {
@@ -115,7 +120,7 @@ impl EventLog {
 }
 
 impl ControlError {
-    /// The run undoes what it had done, so nothing else is asked of it.
+    /// Creates the error for a request to a run that compensates.
     pub(super) fn undoing(request: &ControlRequest, state: &RunState) -> Self {
         match (request, state.asking_in_undo(None)) {
             (ControlRequest::Retry { node, .. }, _) => Self::new(

@@ -1,4 +1,4 @@
-//! Waiting for a run to ask. It reads what is recorded and answers nothing.
+//! Waits for a run to ask a question. Only reads the journal.
 
 use futures_util::StreamExt;
 
@@ -9,13 +9,15 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind};
 
 impl<T> RunHandle<T> {
-    /// Waits until `open` finds something in the run's journal, which it sees when all of it is read and after each further
-    /// question; `None` when the run has ended without.
+    /// Waits until `open` finds a question in the journal. It is called with the whole journal when
+    /// all recorded events were read, and after each further question. Returns `None` if the run
+    /// ends without one.
     pub(crate) async fn until_asks<Q>(&self, open: impl Fn(&[Event]) -> Option<Q>) -> Result<Option<Q>> {
         self.until_found(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open).await
     }
 
-    /// The same; `matters` says after which events it looks again.
+    /// Like [`until_asks`](Self::until_asks), but calls `open` after each event for which `matters`
+    /// returns `true`.
     pub(crate) async fn until_found<Q>(
         &self,
         matters: impl Fn(&Event) -> bool,
@@ -26,7 +28,7 @@ impl<T> RunHandle<T> {
         loop {
             let log = &life.shared.log;
             let (mut journal, mut is_new) = (Vec::new(), true);
-            // What is there already counts even if nothing follows.
+            // The recorded events are examined even if no event follows.
             let there = log.visible();
             let mut events = Events::new(life.shared.clone(), 0);
             while let Some(event) = events.next().await {
@@ -49,7 +51,7 @@ impl<T> RunHandle<T> {
             if !log.is_closed() {
                 return Err(Error::Lost { reason: "its earlier events cannot be read from the store".to_owned() });
             }
-            // It stopped without an end: at its journal here, or in the reach of this process.
+            // The run stopped without an end. Follows it through the store, once.
             if life.is_executed() || is_left {
                 return life.end().await.map(|_| None);
             }

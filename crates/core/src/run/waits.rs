@@ -1,39 +1,43 @@
-//! What a run waits for, from its events: an operator's pause, and the open questions of each workflow in it.
+//! The reasons for which a run waits, as a fold over its events: an operator's pause, and the open
+//! questions of each of its workflows.
 //!
-//! It decides nothing. A run in which two workflows wait is paused until both have been answered.
+//! A run in which two workflows wait is paused until both are answered.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Edge, EventKind, PauseReason, Shape, Subject};
 use crate::path::StepPath;
 
-/// What a run waits for.
+/// The reasons for which a run waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     operator: bool,
-    /// By the path of the workflow that waits; the run's own is empty.
+    /// By the path of the waiting workflow. The path of the run's own workflow is empty.
     workflows: BTreeMap<StepPath, PauseReason>,
 }
 
 impl Waits {
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => self.operator = true,
             EventKind::RunPaused { reason, .. } => drop(self.workflows.insert(path.clone(), *reason)),
             EventKind::RunResumed { recovered: false, .. } => {
+                // A resume below the root continues one workflow, but not a run that an operator
+                // paused.
                 self.operator &= !path.is_root();
                 self.workflows.remove(path);
             }
-            // What asked may be gone with the change; if it still asks, that is recorded again.
+            // The change may have removed the question. If the question remains, it is recorded
+            // again.
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
                 let forgotten = |of: &StepPath| redefined.forgotten.iter().any(|node| of.belongs_to(node));
                 self.workflows.retain(|of, _| !of.is_root() && !forgotten(of));
             }
-            // It waits for nobody while it undoes what it had done.
+            // A compensating run does not wait for its earlier questions.
             EventKind::RunCompensating { .. } => *self = Self::default(),
             kind if kind.ends_run() => *self = Self::default(),
-            // Nothing waits below a step that has ended or begins anew.
+            // No workflow waits below a step that ended or starts again.
             EventKind::NodeReset { .. } => self.forget_below(path),
             kind => {
                 let Shape { subject, edge, .. } = kind.shape();
@@ -48,7 +52,7 @@ impl Waits {
         self.workflows.retain(|of, _| !of.belongs_to(path));
     }
 
-    /// What the run is paused for; an operator's pause comes first.
+    /// Returns the reason why the run is paused. An operator's pause takes precedence.
     pub(crate) fn reason(&self) -> Option<PauseReason> {
         match self.operator {
             true => Some(PauseReason::Operator),
@@ -56,33 +60,33 @@ impl Waits {
         }
     }
 
-    /// What a workflow in the run waits for, whatever an operator says.
+    /// Returns the reason why a workflow of the run waits, ignoring the operator.
     pub(crate) fn of_workflows(&self) -> Option<PauseReason> {
         let interrupted = self.workflows.values().find(|reason| **reason == PauseReason::Interrupted);
         interrupted.or_else(|| self.workflows.values().next()).copied()
     }
 
-    /// Whether an operator paused the run.
+    /// Returns `true` if an operator paused the run.
     pub(crate) fn is_held(&self) -> bool {
         self.operator
     }
 
-    /// Whether the workflow at a path waits for somebody.
+    /// Returns `true` if the workflow at a path waits.
     pub(crate) fn are_of(&self, path: &StepPath) -> bool {
         self.workflows.contains_key(path)
     }
 
-    /// Whether a workflow or a call at a path or below it waits for somebody.
+    /// Returns `true` if a workflow or a call at a path or below it waits.
     pub(crate) fn are_within(&self, base: &StepPath) -> bool {
         self.within(base).next().is_some()
     }
 
-    /// What waits for somebody at a path or below it.
+    /// Returns the paths of the waiting workflows and calls at a path and below it.
     pub(crate) fn within(&self, base: &StepPath) -> impl Iterator<Item = &StepPath> {
         self.workflows.keys().filter(|of| of.is_within(base))
     }
 
-    /// What the run waits for when the workflow at a path no longer does.
+    /// Returns the reason why the run would still wait if the workflow at a path no longer did.
     pub(crate) fn without(&self, path: &StepPath) -> Option<PauseReason> {
         match self.operator {
             true => Some(PauseReason::Operator),

@@ -1,4 +1,4 @@
-//! Tools of a runtime that exists already: those that are added to it, and those that a caller may call. It calls none.
+//! Adds tools to an existing runtime, and lists the tools that a caller may call.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use crate::future::BoxFuture;
 use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef, linked_tools, problem_of};
 
 impl Runtime {
-    /// Makes more tools and toolsets known by their names, as [`RuntimeBuilder::tools`](super::RuntimeBuilder::tools) does
-    /// before the runtime is built. [`tool`](Self::tool), [`invoke`](Self::invoke), graphs, documents and servers of this
-    /// runtime and of its clones find them from now on; agents that exist keep the tools that they have. All of them are added,
-    /// or none. A tool that is known already is left as it is.
+    /// Registers more tools and toolsets under their names, like
+    /// [`RuntimeBuilder::tools`](super::RuntimeBuilder::tools) before the runtime is built.
+    /// [`tool`](Self::tool), [`invoke`](Self::invoke), graphs, documents and servers of this
+    /// runtime and of its clones find them afterwards. Existing agents keep the tools that they
+    /// have. Either all tools are added or none. A tool that is registered already is skipped.
     ///
-    /// Dropping the future adds none, or all of them.
+    /// # Cancel safety
+    /// Dropping the future adds either no tools or all of them.
     ///
     /// ```
     /// use agentflow::message::ToolCall;
@@ -37,8 +39,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`RegistryError::NameTaken`] and [`RegistryError::WireName`] when another tool or toolset has the name; the error
-    /// of a tool that cannot be called; [`Error::Build`] for [`Runtime::default`], which all code of the process shares.
+    /// [`RegistryError::NameTaken`] or [`RegistryError::WireName`] if another tool or toolset has
+    /// the name; the error of an invalid tool; [`Error::Build`] for [`Runtime::default`], which is
+    /// shared by the whole process.
     #[track_caller]
     #[doc(alias = "register_tool")]
     pub fn add_tools(&self, tools: impl IntoTools) -> BoxFuture<'_, Result<()>> {
@@ -51,7 +54,7 @@ impl Runtime {
             };
             #[cfg(feature = "documents")]
             if let Some(set) = self.host().part::<DocumentsOfRuntime>() {
-                // The documents are not read again meanwhile.
+                // Hold the lock so that the documents are not reloaded at the same time.
                 let _alone = set.reloading.lock().await;
                 set.change_program(|program| added(program, list, &origin))?;
                 now.replace(Arc::new(set.given_with(&set.loaded().documents, models(self.host()))));
@@ -61,12 +64,13 @@ impl Runtime {
         })
     }
 
-    /// The tools that a caller with these scopes may call, beside those that the runtime grants to all: tools that the runtime
-    /// was given, that are linked into the program, and the tools of its toolsets, which are fetched. They are ordered by the name
-    /// that a model calls them by; tools without scopes and tools that need an approval are among them.
+    /// Returns the tools that a caller with these scopes may call. The scopes that the runtime
+    /// grants to every caller are added. The list contains tools that were registered or linked
+    /// into the program, and the tools of toolsets, which are fetched. It is ordered by the name
+    /// that models use. Tools without scopes and tools that require approval are included.
     ///
     /// # Errors
-    /// [`Error::Toolset`] when the tools of a toolset cannot be fetched.
+    /// [`Error::Toolset`] if the tools of a toolset cannot be fetched.
     #[doc(alias = "list_available_tools")]
     pub async fn tools_with_scopes<'s>(&self, scopes: impl IntoIterator<Item = &'s str>) -> Result<Vec<ToolRef>> {
         let granted: Vec<Arc<str>> =
@@ -84,7 +88,7 @@ impl Runtime {
     }
 }
 
-/// Adds tools to those that are given.
+/// Adds tools to the registered items.
 fn added(given: &mut Given, list: ToolList, origin: &Origin) -> Result<()> {
     let ToolList { tools, toolsets } = list;
     for toolset in toolsets {
@@ -94,6 +98,7 @@ fn added(given: &mut Given, list: ToolList, origin: &Origin) -> Result<()> {
         add_tool(given, tool.with_wire_name(), origin)?;
     }
     #[cfg(feature = "dynamic")]
+    // Graphs are resolved again, since a name in them may refer to a new tool.
     given.graphs.iter_mut().for_each(|(graph, _)| *graph = graph.unread());
     Ok(())
 }

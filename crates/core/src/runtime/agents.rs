@@ -1,5 +1,5 @@
-//! Agents in a runtime: which runtime an agent uses, and how an agent resumes a run that an earlier process left
-//! unfinished.
+//! Agents in a runtime: assigns a runtime to an agent, starts agents by name, and resumes runs of
+//! agents.
 
 use std::sync::Arc;
 
@@ -21,28 +21,30 @@ use crate::run::{
 use crate::tool::{BegunCompensation, can_compensate};
 use crate::value::Encoded;
 
-/// How the agent of a run that is resumed is found.
+/// Selects how the agent of a resumed run is found.
 #[derive(Clone, Copy)]
 pub(super) enum Named {
-    /// The program has it.
+    /// The program passed the agent.
     AtHand,
-    /// By its name. A run of a document's agent may have begun with another version.
+    /// By name. A run of a document's agent may have started with another version.
     ByName,
 }
 
 impl<O: 'static> Agent<O> {
-    /// The runtime whose clock, sinks, resources, models and store the agent uses. Default: [`Runtime::default`].
+    /// Sets the runtime that provides clock, sinks, resources, models and store. Default:
+    /// [`Runtime::default`].
     pub fn runtime(self, runtime: &Runtime) -> Self {
         self.host(runtime.host())
     }
 
-    /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome
-    /// are not retried. The run is found in the store of the agent's runtime; one that this process executes already is
-    /// [attached](Runtime::attach_agent) to.
+    /// Resumes an unfinished run of this agent whose process ended. Model calls and tool calls with
+    /// a recorded outcome are not repeated. The run must be in the store of the agent's runtime. If
+    /// this process executes the run already, its handle is [attached](Runtime::attach_agent).
     ///
     /// # Errors
-    /// When there is no such run, it has ended, another process executes it, it is not one of an agent of this name, or the
-    /// agent has changed and its runtime does not accept that ([`Changes`](super::Changes)).
+    /// If the run does not exist or has ended, another process executes it, it is not a run of an
+    /// agent with this name, or the agent has changed and its runtime does not accept the change
+    /// ([`Changes`](super::Changes)).
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -71,7 +73,8 @@ impl<O: 'static> Agent<O> {
 }
 
 impl Runtime {
-    /// Returns the handle of a run of an agent, wherever it is executed: [`attach`](Self::attach) with the agent's result.
+    /// Returns a handle to a run of an agent, in any process: [`attach`](Self::attach) with the
+    /// agent's result type.
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
@@ -82,10 +85,10 @@ impl Runtime {
         Ok(agent.attached(attach(self.host(), run).await?))
     }
 
-    /// The `#[agent]`s that are linked into the program, ordered by name.
+    /// Returns the `#[agent]` functions that are linked into the program, ordered by name.
     ///
     /// # Errors
-    /// [`RegistryError::DuplicateAgent`] when two have one name.
+    /// [`RegistryError::DuplicateAgent`] if two have the same name.
     pub fn agents(&self) -> Result<Vec<&'static AgentDefinition>, RegistryError> {
         let linked = linked_agents();
         match linked.twice().next() {
@@ -94,12 +97,18 @@ impl Runtime {
         }
     }
 
-    /// Starts the agent of a name on a task of its own: one that the runtime was given, or an `#[agent]` that is linked into
-    /// the program and takes no arguments. The output is JSON: text as a JSON string. A request without a text asks what
-    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues. As with
-    /// [`start`](Self::start), the run is kept in the store when this returns. One that [waits](crate::session::Session::waiting)
-    /// for its turn in a session begins later, so this does not wait for it; nor does [`Agent::start`](crate::Agent::start),
-    /// which is not async. Dropping the future may leave a run with a store that has begun and continues.
+    /// Starts an agent by name on a separate task: an agent that is registered with the runtime, or
+    /// an `#[agent]` without arguments that is linked into the program. The output is JSON: text is
+    /// a JSON string. An empty request uses the prompt of the `#[agent]`. Dropping the handle
+    /// cancels a run in memory; a run with a store continues.
+    ///
+    /// With a store, the run is stored when the future completes, as with [`start`](Self::start).
+    /// An exception is a run that [waits](crate::session::Session::waiting) for its turn in a
+    /// session: it starts later, and this function does not wait for it. Neither does
+    /// [`Agent::start`](crate::Agent::start), which is not async.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, a run with a store may have been started and continue.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -119,9 +128,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`RegistryError::Unknown`] when there is no such agent; when it takes arguments, cannot be built, or lacks a
-    /// resource; with a store also when the run cannot begin, since the store has one of its id, its session is busy, or a
-    /// middleware refuses it.
+    /// [`RegistryError::Unknown`] if the agent is unknown. Also if it requires arguments, cannot be
+    /// built, or a resource is missing. With a store also if the run cannot start, because the
+    /// store has a run with the same id, its session is busy, or middleware refuses it.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -130,7 +139,7 @@ impl Runtime {
         name: impl AgentName,
         request: impl Into<RunRequest>,
     ) -> BoxFuture<'_, Result<RunHandle<Encoded>>> {
-        // A future of its own type would report each mistake in the arguments three times.
+        // Boxed: otherwise the compiler would report each error in the arguments three times.
         let (name, request) = (name.as_name().to_owned(), request.into());
         Box::pin(async move {
             let started = async { self.start_erased(&self.agent_named(&name)?, request).await };
@@ -143,17 +152,17 @@ impl Runtime {
         #[cfg(feature = "documents")]
         self.put_document_of(agent).await?;
         let run = agent.started(self.host(), request)?;
-        // Nobody sees an event before the store has it. A run that cannot begin has none.
+        // An event is visible only after it is stored. A run that cannot start has no events.
         if self.store().is_some() && !waits && run.events().next().await.is_none() {
             drop(run.result().await?);
         }
         Ok(run)
     }
 
-    /// The same of an agent with arguments, as JSON text: an `#[agent]` that is linked into the program has them; one that
-    /// the runtime was given is asked the `message` among them, unless the request has a conversation.
-    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-    pub(crate) async fn start_agent_with(
+    /// Starts an agent by name with arguments, which are JSON text. An `#[agent]` that is linked
+    /// into the program receives the arguments. A registered agent receives their field `message`,
+    /// unless the request has a conversation.
+    pub async fn start_agent_with(
         &self,
         name: &str,
         arguments: &str,
@@ -166,8 +175,9 @@ impl Runtime {
         self.start_erased(&self.agent_asked(name, arguments)?, request).await
     }
 
-    /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`
-    /// makes of what it began with and of the runtime that has the agent; `check` also gives the agent's definition.
+    /// Prepares an unfinished run of an agent for resuming, with its journal loaded. `check`
+    /// receives the start event and the runtime that has the agent; it returns a value and the
+    /// agent's definition.
     pub(super) async fn resume_agent<C>(
         &self,
         reservation: Reservation,
@@ -178,6 +188,7 @@ impl Runtime {
         let store = self.require_store()?;
         let opened = Opened::open(&store, run).await?;
         let epoch = opened.epoch;
+        // The lease is released if any of the following fails, and passed to the run otherwise.
         let taken = async {
             let journal = read_journal(&store, run).await?;
             let started = journal.started(run)?;
@@ -196,7 +207,7 @@ impl Runtime {
             #[cfg(not(feature = "documents"))]
             let (of_version, _) = (None::<Self>, named);
             let (checked, parts) = check(of_version.as_ref().unwrap_or(self), agent, &shared, &journal)?;
-            // Nothing of the agent is executed by a run that is only undone.
+            // A run that is only compensated does not execute the agent.
             let undoes = BegunCompensation::of_journal(journal.all()).is_some();
             if undoes {
                 can_compensate(self.host(), run, &agent.name, None).await?;
@@ -217,7 +228,8 @@ impl Runtime {
             shared.hold_as_recorded();
             shared.record(StepPath::root(), EventKind::recovered(redefined));
             shared.log.commit().await?;
-            // Before its first step: a run that is to be cancelled takes none.
+            // Messages are delivered before the first step: a run that is to be cancelled must not
+            // start one.
             messages.into_iter().for_each(|message| deliver(&shared, message));
             Ok((shared, checked))
         };
@@ -235,7 +247,7 @@ impl Runtime {
         }
     }
 
-    /// Resumes a run of an agent that is known here by its name.
+    /// Resumes a run of an agent that is registered under its name.
     pub(super) async fn resume_known_agent(
         &self,
         reservation: Reservation,

@@ -1,5 +1,5 @@
-//! The attempts at the nodes of a run and at the calls below them, with what each was given and gave, read from the run's
-//! journal. It keeps nothing and writes nothing.
+//! Attempts at the nodes of a run and at their calls, with input and output, derived from the run's
+//! journal.
 
 use std::collections::HashMap;
 
@@ -16,26 +16,29 @@ use crate::value::Encoded;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AttemptReport {
-    /// Which one it is, from 1. One that a crash interrupted and that was begun again is there twice.
+    /// Number of the attempt, starting at 1. An attempt that a crash interrupted and that was
+    /// started again appears twice.
     pub number: u32,
-    /// When it began, or when a person was asked.
+    /// Time at which it started, or at which a person was asked.
     pub began: Timestamp,
-    /// When it ended; `None` while it has no end, also when its process died in the middle of it.
+    /// Time at which it ended. `None` while it is running, and if its process stopped during the
+    /// attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// How long it took, in milliseconds, by the times above.
+    /// Duration in milliseconds, computed from the times above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What it was given, where the journal has it: a tool's arguments, what a question was about.
+    /// Input, if the journal contains it: the arguments of a tool, or the subject of a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Encoded>,
-    /// What it gave: a node's output, a model's message, a tool's answer, a person's.
+    /// Output: of a node, a message of a model, the result of a tool, or a person's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Encoded>,
-    /// Why it failed.
+    /// Error of a failed attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Who agreed to it or answered, as given with the answer; of a call that middleware answered, the middleware.
+    /// Person who approved or answered it, as given with the answer. If middleware provided the
+    /// result, the name of the middleware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
     /// `true` if the attempt was cancelled.
@@ -43,14 +46,15 @@ pub struct AttemptReport {
     pub(super) cancelled: bool,
 }
 
-/// All attempts by their path, in the order of their beginning.
+/// All attempts by path, in the order in which they started.
 pub(super) struct Attempts(HashMap<StepPath, Vec<AttemptReport>>);
 
-/// The attempts at one path while they are read.
+/// State of reading the attempts at a path.
 #[derive(Default)]
 struct Reading {
     attempts: Vec<AttemptReport>,
-    /// A person was asked and, when there is an end, has answered; it belongs to the attempt that begins next, if one does.
+    /// A question that was asked and perhaps answered. It belongs to the next attempt that starts,
+    /// if there is one.
     question: Option<AttemptReport>,
 }
 
@@ -61,7 +65,8 @@ impl Attempts {
             let Shape { subject, edge, .. } = kind.shape();
             let is_asked = matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. });
             let is_retried = matches!(kind, EventKind::ToolRetrying { .. });
-            // Agents and workflows that are steps are at the paths of their nodes, whose ends are these.
+            // The events of nested agents and workflows have the path of their node, and the node's
+            // events end them.
             let is_step = matches!(subject, Subject::Node | Subject::Model | Subject::Tool);
             if is_asked || is_retried || is_step && edge != Edge::Marks {
                 all.entry(path.clone()).or_default().apply(*time, kind);
@@ -70,12 +75,12 @@ impl Attempts {
         Self(all.into_iter().map(|(path, reading)| (path, reading.finish())).collect())
     }
 
-    /// Those at one path.
+    /// Removes and returns the attempts at a path.
     pub(super) fn take(&mut self, path: &StepPath) -> Vec<AttemptReport> {
         self.0.remove(path).unwrap_or_default()
     }
 
-    /// The paths of the calls of models and tools that are left, with their attempts, in order.
+    /// Returns the remaining model and tool calls with their attempts, ordered by path.
     pub(super) fn into_calls(self) -> impl Iterator<Item = (StepPath, Vec<AttemptReport>)> {
         let mut calls: Vec<_> = self.0.into_iter().filter(|(path, _)| path.turn().is_some()).collect();
         calls.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -101,6 +106,7 @@ impl Reading {
             EventKind::NodeStarted { attempt, .. } => self.begin(*attempt, time, None),
             EventKind::ModelStarted { .. } => self.begin(self.next(), time, None),
             EventKind::ToolStarted { call, .. } => {
+                // Arguments that are not valid JSON are reported as a string.
                 let arguments = Encoded::from_json(call.arguments.clone());
                 let arguments = arguments.or_else(|_| Encoded::new(&call.arguments));
                 self.begin(self.next(), time, arguments.ok());
@@ -122,6 +128,7 @@ impl Reading {
                 attempt.cancelled = result.status == ToolStatus::Cancelled;
                 attempt.answered_by = answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
             }),
+            // A single event ends the failed attempt and announces the next one.
             EventKind::ToolRetrying { attempt, error, delay_ms } => {
                 let input = self.attempts.last().and_then(|attempt| attempt.input.clone());
                 self.end(time, |attempt| attempt.error = Some(error.whole().into_owned()));
@@ -153,17 +160,18 @@ impl Reading {
         self.attempts.push(attempt);
     }
 
-    /// A snapshot has the end of a node without its beginning.
+    /// Adds a start for a node whose start is omitted by a snapshot.
     fn begun_before(&mut self, ended: Timestamp, duration_ms: u64) {
         if self.question.is_none() && self.attempts.last().is_none_or(|attempt| attempt.ended.is_some()) {
             self.begin(self.next(), Timestamp::from_millis(ended.as_millis().saturating_sub(duration_ms)), None);
         }
     }
 
-    /// Ends the last attempt; what ends without having begun, such as a node that was cancelled before, has none.
+    /// Ends the last attempt. Does nothing if no attempt was started, for example for a node that
+    /// was cancelled before.
     fn end(&mut self, time: Timestamp, how: impl FnOnce(&mut AttemptReport)) {
         let open = self.attempts.last_mut().filter(|attempt| attempt.ended.is_none());
-        // A denied question ends its node.
+        // Denying a question ends its node.
         if let Some(attempt) = open.or(self.question.as_mut()) {
             attempt.end(time);
             how(attempt);

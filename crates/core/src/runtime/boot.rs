@@ -1,5 +1,5 @@
-//! `RuntimeBuilder::boot`: makes a runtime and checks, in phases, all that it will need. It starts and resumes no run. What the
-//! phases find later is in `health.rs`.
+//! [`RuntimeBuilder::boot`] builds a runtime and checks all its dependencies, in phases. It starts
+//! and resumes no run. `health.rs` repeats the checks later.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::Runtime;
 use super::catalogue::given;
-use super::config::{ConfigProblem, ConfigProblems};
+use super::config_problem::{ConfigProblem, ConfigProblems};
 #[cfg(feature = "documents")]
 use super::document_set::DocumentsOfRuntime;
 use super::runtime_builder::RuntimeBuilder;
@@ -20,47 +20,47 @@ use crate::error::Error;
 use crate::model::{ModelProvider, ModelRef, provider_named};
 use crate::store::{RunFilter, StoreError};
 
-/// A phase of [`RuntimeBuilder::boot`], in their order.
+/// A phase of [`RuntimeBuilder::boot`]. The variants are in the order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[doc(alias = "LifespanPlugin")]
 pub enum BootPhase {
-    /// The entries of the [configuration](super::RuntimeConfig) are usable.
+    /// Checks the entries of the [configuration](super::RuntimeConfig).
     Configuration,
-    /// The store is asked for a run.
+    /// Lists a run of the store.
     Store,
-    /// The tools of all toolsets are fetched.
+    /// Fetches the tools of all toolsets.
     Toolsets,
-    /// The documents are read, and the names in them looked up.
+    /// Reads the documents and resolves the names in them.
     #[cfg(feature = "documents")]
     Documents,
-    /// Everything that has a name is looked at.
+    /// Checks all names.
     Names,
-    /// The models of all agents are known, and have their keys.
+    /// Checks that the models of all agents are known and have their API keys.
     Models,
 }
 
-/// Why a runtime was not [booted](RuntimeBuilder::boot): all that is wrong in one phase. Later phases were not begun.
+/// Error of [`RuntimeBuilder::boot`]: all problems of a phase. Later phases were not executed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BootError {
-    /// These entries of the configuration cannot be used.
+    /// Entries of the configuration cannot be used.
     Configuration(Vec<ConfigProblem>),
     /// The store cannot be read.
     Store(StoreError),
-    /// The tools of these toolsets could not be fetched.
+    /// The tools of some toolsets could not be fetched.
     Toolsets(Vec<Error>),
-    /// A folder cannot be listed, or documents have mistakes.
+    /// A folder cannot be listed, or documents contain errors.
     #[cfg(feature = "documents")]
     Documents(FolderError),
-    /// What is wrong with names: the [problems](super::Catalogue::problems) of the catalogue.
+    /// Problems with names: the [problems](super::Catalogue::problems) of the catalogue.
     Names(Vec<Error>),
-    /// These agents have no model, an unknown model, or a model without a key.
+    /// Agents have no model, an unknown model, or a model without an API key.
     Models(Vec<Error>),
 }
 
 impl BootPhase {
-    /// All phases, in their order.
+    /// All phases, in order.
     pub const ALL: &[Self] = &[
         Self::Configuration,
         Self::Store,
@@ -73,7 +73,7 @@ impl BootPhase {
 }
 
 impl BootError {
-    /// The phase that it was.
+    /// Returns the phase that failed.
     pub fn phase(&self) -> BootPhase {
         match self {
             Self::Configuration(_) => BootPhase::Configuration,
@@ -86,7 +86,7 @@ impl BootError {
         }
     }
 
-    /// What was found, a line for each problem.
+    /// Returns the problems, each on a line.
     pub fn found(&self) -> String {
         match self {
             Self::Configuration(problems) => {
@@ -105,14 +105,15 @@ impl BootError {
 }
 
 impl RuntimeBuilder {
-    /// The runtime, once all that it will need was found to be there. In this order: all entries of its
-    /// [configuration](Self::config) can be used, the store can be read, the tools of all
-    /// [toolsets](Self::toolset) are fetched, the documents are read and the names in them found, nothing else has a
-    /// wrong name, and the model of each agent is known and has its key. [`Runtime::recover`] is what a program calls next. [`build`](Self::build) makes the same runtime and
-    /// checks nothing.
+    /// Builds the runtime and checks its dependencies, in this order: the entries of the
+    /// [configuration](Self::config) are valid, the store can be read, the tools of all
+    /// [toolsets](Self::toolset) can be fetched, the documents can be read and their names
+    /// resolved, all other names are valid, and the model of each agent is known and has its API
+    /// key. A program usually calls [`Runtime::recover`] next. [`build`](Self::build) builds the
+    /// same runtime without checks.
     ///
     /// # Errors
-    /// All that is wrong in the first phase that has something wrong.
+    /// All problems of the first phase that has problems.
     ///
     /// ```standalone_crate
     /// use agentflow::prelude::*;
@@ -145,12 +146,13 @@ impl RuntimeBuilder {
 }
 
 impl Runtime {
-    /// The entries of the configuration that cannot be used, but for servers, whose toolsets say why.
-    pub(crate) fn problems_of_configuration(&self) -> &[ConfigProblem] {
+    /// Returns the configuration entries that cannot be used. Problems of servers are not included:
+    /// their toolsets report them.
+    pub fn problems_of_configuration(&self) -> &[ConfigProblem] {
         self.host().part::<ConfigProblems>().map_or(&[], |problems| &problems.0)
     }
 
-    /// What is wrong in a phase now. Documents are those that were read last.
+    /// Returns the current problems of a phase. Checks the documents that were loaded last.
     pub(super) async fn problem_of(&self, phase: BootPhase) -> Option<BootError> {
         match phase {
             BootPhase::Configuration => {
@@ -166,7 +168,7 @@ impl Runtime {
                 let toolsets = given(self.host(), |given| &given.toolsets);
                 let checked = toolsets.iter().map(|(toolset, _)| async move {
                     toolset.tools().await?;
-                    // Fetched tools do not show that their server is still there.
+                    // Cached tools do not prove that their server is still available.
                     toolset.check().await
                 });
                 for checked in join_all(checked).await {
@@ -178,7 +180,7 @@ impl Runtime {
             BootPhase::Documents => self.problem_of_documents().await,
             BootPhase::Names => {
                 let mut problems = self.catalogue().await.problems;
-                // The phase of toolsets reports those.
+                // The toolset phase reports these.
                 problems.retain(|problem| !matches!(problem, Error::Toolset { .. }));
                 (!problems.is_empty()).then_some(BootError::Names(problems))
             }
@@ -189,7 +191,8 @@ impl Runtime {
         }
     }
 
-    /// Agents whose model is not named, not known, or has no key where its provider needs one.
+    /// Returns an error for each agent without a model, with an unknown model, or whose provider
+    /// needs an API key that is not set.
     async fn problems_of_models(&self) -> Vec<Error> {
         let host = self.host();
         let mut agents = given(host, |given| &given.agents).iter().map(|(agent, _)| agent.clone()).collect::<Vec<_>>();
@@ -209,6 +212,7 @@ impl Runtime {
                 problems.push(failed(error.to_string()));
                 continue;
             }
+            // A model that was passed as a value needs no key.
             let Some(Ok(name)) = model.given_or_named().err().map(str::parse::<ModelRef>) else { continue };
             let Some(provider) = providers.iter().find(|provider| *provider.name == *name.provider()) else { continue };
             if let Some(problem) = self.missing_key(provider).await {
@@ -218,10 +222,12 @@ impl Runtime {
         problems
     }
 
-    /// Returns the sentence about a key that a provider's own server needs and that is not set.
+    /// Returns an error message if the built-in server of a provider needs an API key that is not
+    /// set.
     async fn missing_key(&self, provider: &ModelProvider) -> Option<String> {
         let known = provider_named(&provider.name).filter(|known| known.needs_key && !provider.host)?;
         let is_own = provider.base_url.as_deref() == Some(known.base_url.trim_end_matches('/'));
+        // A replaced server has its own key.
         if !is_own || provider.key_from.is_some() {
             return None;
         }

@@ -1,5 +1,5 @@
-//! What a runtime knows by name: tools, toolsets, agents, workflows and schemas, given to it or linked into the
-//! program. It finds one thing by its name; `listing.rs` shows all of them.
+//! Lookup of named items of a runtime: tools, toolsets, agents, workflows and schemas, registered
+//! or linked into the program. This module finds single items; `listing.rs` lists all of them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, ReferenceKind, Workflow, check_answer};
 
-/// What a runtime was given, each with where that was, in the order in which it was given.
+/// Items that were registered with a runtime, each with its origin, in the order of registration.
 #[derive(Clone, Default)]
 pub(super) struct Given {
     pub(super) tools: Vec<(ToolRef, Origin)>,
@@ -35,27 +35,27 @@ pub(super) struct Given {
     pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
     #[cfg(feature = "dynamic")]
     pub(super) graphs: Vec<(super::graphs::GivenGraph, Origin)>,
-    /// The agents that documents describe, each with what it was read from.
+    /// Agents that documents describe, each with its document.
     #[cfg(feature = "documents")]
     pub(super) written_agents: Vec<(ErasedAgent, super::given_documents::WrittenIn)>,
-    /// What documents describe that have problems, each with the document's name.
+    /// Items of documents with errors, each with the name of the document.
     #[cfg(feature = "documents")]
     pub(super) unread: Vec<super::given_documents::Unread>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
-    /// True for `cli::run()`, to which a program gives no tools.
+    /// `true` for `cli::run()`, with which a program registers no tools.
     #[cfg(feature = "dynamic")]
     pub(super) is_linked_alone: bool,
-    /// The providers of models.
+    /// Model providers.
     pub(super) providers: Vec<(Arc<str>, Origin)>,
 }
 
-/// Whether two workflows that have one name are one workflow.
+/// `true` if two workflows with the same name have the same definition.
 pub(super) fn same_workflow(one: &Arc<Spec>, other: &Arc<Spec>) -> bool {
     Arc::ptr_eq(one, other) || one.hash() == other.hash()
 }
 
-/// Whether an agent that was given is the `#[agent]` of the same name, perhaps with other options, or the agent that was
-/// given before.
+/// `true` if both are the same agent, or are created from the same `#[agent]` function, perhaps
+/// with different options.
 pub(super) fn same_agent(one: &ErasedAgent, other: &ErasedAgent) -> bool {
     match (one.definition(), other.definition()) {
         (Some(one), Some(other)) => std::ptr::eq(one, other),
@@ -63,13 +63,13 @@ pub(super) fn same_agent(one: &ErasedAgent, other: &ErasedAgent) -> bool {
     }
 }
 
-/// The error of two things that have one name.
+/// Returns the error for two items with the same name.
 pub(super) fn taken(what: &'static str, name: &str, first: &Origin, second: &Origin) -> Error {
     let (first, second) = (first.to_string(), second.to_string());
     RegistryError::NameTaken { what, name: name.into(), first, second }.into()
 }
 
-/// The only one of those that have a name: all others must be the same.
+/// Returns the only item with a name. Several are allowed if they are the same item.
 pub(super) fn only<T>(
     what: &'static str,
     name: &str,
@@ -84,12 +84,13 @@ pub(super) fn only<T>(
     }
 }
 
-/// The workflow of a name: one that the host was given, or one that is linked into the program.
+/// Returns a workflow by name: registered with the host, or linked into the program.
 pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
     workflow_spec_in(host, name, &[])
 }
 
-/// The same, when it is called by graphs that are being read.
+/// Returns a workflow by name. `within` are the graphs that are being resolved and call it, to
+/// detect cycles.
 pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Result<Arc<Spec>> {
     let given_workflows = given(host, |given| &given.workflows);
     let of_name = given_workflows.iter().filter(|(spec, _)| *spec.name == *name);
@@ -105,7 +106,7 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     let linked = linked();
     match linked.get(name) {
         Ok(Some(linked)) => found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
-        // The one that was given says which of them is meant.
+        // The registered workflow decides between two linked ones.
         Err(two) if found.is_empty() => return Err(two_linked(two)),
         Ok(None) | Err(_) => {}
     }
@@ -124,7 +125,8 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     })
 }
 
-/// What there is of a name when there is nothing of the kind that was asked for.
+/// Returns the kind of an item with this name, if no item of the requested kind has it. Used for
+/// error messages.
 pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
     let is = |of: ReferenceKind| match of {
         ReferenceKind::Tool => {
@@ -146,13 +148,14 @@ pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option
     if is(kind) { None } else { all.into_iter().find(|other| is(*other)) }
 }
 
-/// The workflows that were given as graphs.
+/// Returns the workflows that were registered as graphs.
 #[cfg(feature = "dynamic")]
 pub(super) fn graphs(host: &Host) -> GivenList<(super::graphs::GivenGraph, Origin)> {
     given(host, |given| &given.graphs)
 }
 
-/// Checks an answer by the type that the workflow's node asks for.
+/// Checks an answer against the type that the workflow's node requests. Returns `None` if this
+/// definition of the workflow is not known.
 pub(super) fn checked(
     host: &Host,
     (workflow, definition): (&str, &str),
@@ -165,22 +168,25 @@ pub(super) fn checked(
 }
 
 impl Runtime {
-    /// The tool of a name, such as `add` or `files.read`; also `files:read` and the wire name, `files__read`. `files:read` is
-    /// `mcp.files.read` where nothing is called `files.read`. It is one that the runtime was given, that is linked into the
-    /// program, or that a toolset of the runtime has: of such a name, the toolset's tools are fetched.
+    /// Returns a tool by name, such as `add` or `files.read`. `files:read` and the wire name
+    /// `files__read` are accepted too. If no tool is named `files.read`, `files:read` means
+    /// `mcp.files.read`. The tool may be registered with the runtime, linked into the program, or
+    /// belong to a toolset of the runtime. If the name may belong to a toolset, its tools are
+    /// fetched.
     ///
     /// # Errors
-    /// [`RegistryError::NotFound`], which offers the nearest name;
-    /// [`RegistryError::NameTaken`] when two tools have this name;
-    /// [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`] and [`RegistryError::InvalidSchema`] of a tool that
-    /// nobody can call;
-    /// [`Error::Toolset`] when the tools of its toolset cannot be fetched.
+    /// [`RegistryError::NotFound`], with the most similar name; [`RegistryError::NameTaken`] if two
+    /// tools have this name; [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`] or
+    /// [`RegistryError::InvalidSchema`] for a tool that cannot be called; [`Error::Toolset`] if the
+    /// tools of its toolset cannot be fetched.
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);
         let mut known = given_tools.to_vec();
         let of_server = of_server(name);
         for (toolset, _) in given(self.host(), |given| &given.toolsets).iter() {
             let of = toolset.name();
+            // Only toolsets whose name is a prefix of the requested name can have the tool. Others
+            // are not fetched.
             if name.strip_prefix(&**of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
                 || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
                 || of_server
@@ -194,6 +200,7 @@ impl Runtime {
         let by = |is: &dyn Fn(&ToolRef) -> bool, name: &str| -> Vec<(ToolRef, Origin)> {
             known.iter().filter(|(tool, _)| is(tool)).cloned().chain(linked_tools_of(name)).collect()
         };
+        // First the catalogue name, then the wire name, then `SERVER:TOOL`.
         let mut found = by(&|tool| **tool.catalogue_name() == *name, name);
         if found.is_empty() {
             let wire = wire_name(name);
@@ -216,13 +223,18 @@ impl Runtime {
         })
     }
 
-    /// Calls a tool by its name ([`tool`](Self::tool)) outside of any run, with everything that its policy says and with the
-    /// runtime's middleware around it, as an agent's call has it. It is granted the runtime's scopes and those in
-    /// `scopes`. Whatever becomes of the call is in the result, also an unknown name. The runtime's sinks see its events, those
-    /// that a run records of a call, under an id of its own; nothing keeps them. Dropping the future cancels the tool.
+    /// Calls a tool by name ([`tool`](Self::tool)) outside of any run. The policy of the tool and
+    /// the middleware of the runtime apply, as for the call of an agent. The call is granted the
+    /// scopes of the runtime and those in `scopes`. Failures of the call, including an unknown
+    /// name, are part of the result. The runtime's sinks receive the same events as for a call in a
+    /// run, under a separate run id; they are not stored.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the tool.
     ///
     /// # Errors
-    /// As [`tool`](Self::tool) says, but for an unknown name; of an agent as a tool, what is wrong with the agent.
+    /// As [`tool`](Self::tool), except for an unknown name. For an agent that is called as a tool,
+    /// the error of an invalid agent.
     #[doc(alias = "execute_tool")]
     #[doc(alias = "execute_tool_stream")]
     pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
@@ -236,8 +248,8 @@ impl Runtime {
         self.invoke_at(&self.context(), &tool, call, scopes).await
     }
 
-    /// Calls a tool at a context that belongs to no run.
-    pub(crate) async fn invoke_at(
+    /// Calls a tool with a context that belongs to no run.
+    pub async fn invoke_at(
         &self,
         cx: &Context,
         tool: &ToolRef,
@@ -250,20 +262,20 @@ impl Runtime {
         Ok(invoke_hooked(&*tool, cx, call, &granted).await)
     }
 
-    /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
+    /// Returns a workflow by name: registered with the runtime, or linked into the program.
     pub(super) fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         workflow_spec(self.host(), name)
     }
 
-    /// Fetches nothing: only graphs name toolsets.
+    /// Does nothing: only graphs refer to toolsets.
     #[cfg(not(feature = "dynamic"))]
     #[allow(clippy::unused_async, reason = "with graphs it waits for servers")]
     pub(super) async fn fetch_toolsets_of(&self, _: &str) -> Result<()> {
         Ok(())
     }
 
-    /// The same, once the tools of toolsets were fetched that it names, as far as they can be: a node whose tool is not there
-    /// fails by itself.
+    /// Returns a workflow by name, after fetching the toolsets that it names. A toolset that cannot
+    /// be fetched is not an error here: only the nodes that call its tools fail.
     pub(super) async fn fetched_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         if let Err(error) = self.fetch_toolsets_of(name).await {
             tracing::warn!(workflow = name, %error, "only the nodes fail that call its tools");
@@ -271,22 +283,24 @@ impl Runtime {
         self.workflow_spec(name)
     }
 
-    /// The same, of a run that has begun: the toolsets that it knew are needed, so that it keeps its definition.
+    /// Returns the workflow of a run that has started. All toolsets must be available, so that the
+    /// workflow has the same definition.
     ///
     /// # Errors
-    /// [`Error::Toolset`] when one of them cannot be fetched.
+    /// [`Error::Toolset`] if a toolset cannot be fetched.
     pub(super) async fn complete_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         self.fetch_toolsets_of(name).await?;
         self.workflow_spec(name)
     }
 
-    /// The agent of a name: one that the runtime was given, or the `#[agent]` that is linked into the program, as it is
-    /// without arguments.
+    /// Returns an agent by name: registered with the runtime, or an `#[agent]` without arguments
+    /// that is linked into the program.
     pub(super) fn agent_named(&self, name: &str) -> Result<ErasedAgent> {
         self.agent_asked(name, NO_ARGUMENTS)
     }
 
-    /// The same of a name and, where it is linked into the program, with arguments as JSON text.
+    /// Returns an agent by name. An `#[agent]` that is linked into the program receives
+    /// `arguments`, which is JSON text.
     pub(super) fn agent_asked(&self, name: &str, arguments: &str) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);
         let mut found: Vec<(ErasedAgent, Origin)> =
@@ -313,13 +327,14 @@ impl Runtime {
         })
     }
 
-    /// Whether the runtime was given an agent of a name, which counts before a linked one.
-    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
+    /// `true` if an agent with this name is registered with the runtime. It takes precedence over a
+    /// linked one.
     pub(super) fn is_given_agent(&self, name: &str) -> bool {
         given(self.host(), |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name)
     }
 
-    /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
+    /// Returns the agent of a run: registered with the runtime, or the `#[agent]` that is linked
+    /// into the program.
     pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);
         let mut found: Vec<(ErasedAgent, Origin)> =
@@ -331,7 +346,7 @@ impl Runtime {
                 let agent = linked.resuming(&self.context(), instructions.as_deref());
                 found.push((agent, Origin::Linked(linked.source())));
             }
-            // The one that was given says which of them is meant.
+            // The registered agent decides between two linked ones.
             Err(two) if found.is_empty() => return Err(two_linked_agents(two).into()),
             Ok(None) | Err(_) => {}
         }
@@ -340,29 +355,31 @@ impl Runtime {
             let near = nearest(&started.name, known).map(ToOwned::to_owned);
             Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near }
         })?;
-        // The arguments of the call that it was given with are not those of this run.
+        // The agent was registered with the arguments of some call. The run uses its recorded
+        // instructions instead.
         Ok(if agent.definition().is_some() { agent.instructed(instructions.as_deref()) } else { agent })
     }
 
-    /// The description of a workflow that this runtime knows.
+    /// Returns the graph of a workflow.
     ///
     /// # Errors
-    /// When it knows none of this name, or two; also of a graph that names a tool of a toolset, before the toolset's
-    /// tools were fetched by starting it or by [`catalogue`](Self::catalogue).
+    /// If no workflow, or more than one, has this name. Also for a graph that names a tool of a
+    /// toolset before the tools of the toolset were fetched, by starting the workflow or by
+    /// [`catalogue`](Self::catalogue).
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
 }
 
-/// The arguments of an `#[agent]` that takes none, as JSON.
+/// JSON arguments of an `#[agent]` without parameters.
 const NO_ARGUMENTS: &str = "{}";
 
-/// The name `mcp.SERVER.TOOL` for `SERVER:TOOL`.
+/// Returns `mcp.SERVER.TOOL` for `SERVER:TOOL`.
 pub(super) fn of_server(name: &str) -> Option<String> {
     name.contains(':').then(|| format!("mcp.{}", name.replace(':', ".")))
 }
 
-/// The tools of a name that are linked into the program.
+/// Returns the linked tools with a wire name. The list is sorted, so this is a binary search.
 pub(super) fn linked_tools_of(name: &str) -> impl Iterator<Item = (ToolRef, Origin)> {
     let tools = linked_tools();
     let from = tools.partition_point(|tool| tool.name() < name);
@@ -370,21 +387,21 @@ pub(super) fn linked_tools_of(name: &str) -> impl Iterator<Item = (ToolRef, Orig
     tools.map(|tool| (tool.clone(), linked_at(tool)))
 }
 
-/// Where a linked tool is written.
+/// Returns the location of a linked tool in the source code.
 pub(super) fn linked_at(tool: &ToolRef) -> Origin {
     Origin::Linked(tool.source().unwrap_or_else(|| SourceLocation::new("?", 0)))
 }
 
 impl Runtime {
-    /// What running the workflow of a name would do, step by step, or else the agent of that name; nothing of it is done.
-    /// Tools of toolsets that a graph names are fetched.
+    /// Describes the steps that running a workflow would execute, or else an agent with this name.
+    /// Executes nothing. The tools of toolsets that a graph names are fetched.
     ///
     /// # Errors
-    /// When this runtime knows neither, or two of one name.
+    /// If no workflow or agent has this name, or more than one has it.
     pub async fn dry_run(&self, name: &str) -> Result<DryRun> {
         match self.fetched_workflow_spec(name).await {
             Ok(spec) => Ok(spec.dry_run()),
-            // What is not a workflow may be an agent.
+            // An agent may have the name.
             Err(unknown @ Error::UnknownWorkflow { .. }) => {
                 self.agent_outline(name).map(|agent| agent.dry_run()).map_err(|_| unknown)
             }
@@ -392,11 +409,12 @@ impl Runtime {
         }
     }
 
-    /// What the agent of a name consists of, with the model that it has in this runtime: an agent that the runtime was
-    /// given, or an `#[agent]`.
+    /// Returns the structure of an agent, with the model that it uses in this runtime. The agent
+    /// may be registered with the runtime or be an `#[agent]`.
     ///
     /// # Errors
-    /// [`RegistryError::Unknown`], which offers the nearest name, or [`RegistryError::NameTaken`] for two of one name.
+    /// [`RegistryError::Unknown`], with the most similar name, or [`RegistryError::NameTaken`] if
+    /// two agents have this name.
     pub fn agent_outline(&self, name: &str) -> Result<AgentOutline> {
         let given = given(self.host(), |given| &given.agents);
         let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
@@ -413,10 +431,13 @@ impl Runtime {
 }
 
 impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
-    /// Runs the workflow here, kept in memory, to its output. Dropping the future cancels the run.
+    /// Runs the workflow in memory and returns its output.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the run.
     ///
     /// # Errors
-    /// [`Error::Node`] when a step failed for good; see [`Error`].
+    /// [`Error::Node`] if a step failed after all retries; see [`Error`].
     pub async fn run(&self, runtime: &Runtime, input: impl IntoInputs<In>) -> Result<Out> {
         self.run_in(&runtime.context(), input).await
     }

@@ -1,4 +1,4 @@
-//! What a catalogue shows: its entries, each with where it comes from. It looks nothing up and runs nothing.
+//! The entries of a catalogue and their origins.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::error::{Error, RegistryError, Result};
 use crate::tool::{SourceLocation, ToolPolicy};
 
-/// Everything that a [`Runtime`](crate::Runtime) knows by name, as it was when
-/// [`Runtime::catalogue`](crate::Runtime::catalogue) was called.
+/// Snapshot of all named items of a [`Runtime`](crate::Runtime), returned by
+/// [`Runtime::catalogue`](crate::Runtime::catalogue).
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     pub(super) entries: Vec<CatalogueEntry>,
@@ -19,20 +19,20 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// All entries, ordered by kind and name. Of things that have one name, all are here.
+    /// Returns all entries, ordered by kind and name. Items with a duplicate name are all included.
     pub fn entries(&self) -> &[CatalogueEntry] {
         &self.entries
     }
 
-    /// The entries of a kind, ordered by name.
+    /// Returns the entries of a kind, ordered by name.
     pub fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = &CatalogueEntry> + Clone {
         self.entries.iter().filter(move |entry| entry.kind == kind)
     }
 
-    /// The entry of a name; a tool is also found by its wire name.
+    /// Returns the entry with a name. A tool is also found by its wire name.
     ///
     /// # Errors
-    /// [`RegistryError::Unknown`], which offers the nearest name.
+    /// [`RegistryError::Unknown`], with the most similar name.
     pub fn get(&self, kind: EntryKind, name: &str) -> Result<&CatalogueEntry, RegistryError> {
         let by_name = self.of_kind(kind).find(|entry| *entry.name == *name);
         by_name
@@ -40,14 +40,14 @@ impl Catalogue {
             .ok_or_else(|| RegistryError::unknown(kind.as_str(), name, self.of_kind(kind).map(|entry| &*entry.name)))
     }
 
-    /// What is wrong: two things of one kind that have one name, tools that a model would call by one name, a tool whose
-    /// undoing tool is not there or does not take what it is given, a workflow that cannot be built, a toolset whose tools
-    /// could not be fetched.
+    /// Returns the problems: duplicate names within a kind, tools with the same wire name, a tool
+    /// whose compensating tool is missing or does not accept its arguments, a workflow that cannot
+    /// be built, and a toolset whose tools could not be fetched.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
 
-    /// The same, when nothing is wrong: for a program's start.
+    /// Returns the catalogue if it has no problems. Intended for the start of a program.
     ///
     /// # Errors
     /// The first of the [`problems`](Self::problems).
@@ -59,37 +59,41 @@ impl Catalogue {
     }
 }
 
-/// One thing that a runtime knows by name.
+/// An item that a runtime knows by name.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CatalogueEntry {
-    /// What it is.
+    /// Kind of the item.
     pub kind: EntryKind,
-    /// The name that a program knows it by, such as `files.read`.
+    /// Name in the program, such as `files.read`.
     pub name: Arc<str>,
-    /// The name that a model calls it by, such as `files__read`; `None` for all but tools.
+    /// Name that models use, such as `files__read`. `None` for all kinds except tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_name: Option<Arc<str>>,
-    /// Purpose, for those who use it; of a model's provider its address. An agent's instructions are never part of it.
+    /// Purpose of the item. For a model provider, its address. Never contains the instructions of
+    /// an agent.
     pub description: Arc<str>,
-    /// Where it comes from.
+    /// Origin of the item.
     pub origin: Origin,
-    /// The JSON Schema of what it takes: the arguments of a tool, the inputs of a workflow by their names, the message to
-    /// an agent or the arguments of an `#[agent]` function; of a schema, the schema itself. `None` for models and providers.
+    /// JSON Schema of the input: the arguments of a tool, the inputs of a workflow by name, the
+    /// message to an agent or the arguments of an `#[agent]` function. For a schema, the schema
+    /// itself. `None` for models and providers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The JSON Schema of what it gives. `None` for a tool whose answer has none: a `#[tool]` function that returns a type
-    /// without `JsonSchema` or one that borrows, a tool made at run time that does not say.
+    /// JSON Schema of the output. `None` for a tool without an output schema: a `#[tool]` function
+    /// that returns a type without `JsonSchema` or a borrowed type, or a dynamic tool that declares
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// How a tool is treated; `None` for everything else.
+    /// Policy of a tool. `None` for all other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ToolPolicy>,
-    /// `true` for a tool whose calls may report their progress while they run.
+    /// `true` for a tool whose calls may report progress.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub supports_streaming: bool,
-    /// Parts of a tool's input schema that this program cannot check, a sentence each: a regular expression with lookahead, a
-    /// reference that leads nowhere. Arguments that break only these reach the tool.
+    /// Parts of a tool's input schema that this program cannot check, each as a sentence: for
+    /// example a regular expression with lookahead, or an unresolved reference. Arguments that
+    /// violate only these parts are passed to the tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
 }
@@ -111,27 +115,27 @@ impl CatalogueEntry {
     }
 }
 
-/// The kinds of things that have names.
+/// The kinds of named items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EntryKind {
     /// A tool.
     Tool,
-    /// A toolset, whose tools are entries too.
+    /// A toolset. Its tools are separate entries.
     Toolset,
     /// An agent.
     Agent,
     /// A workflow.
     Workflow,
-    /// A provider that models can be named by.
+    /// A model provider, as used in model names.
     Model,
     /// A JSON Schema.
     Schema,
 }
 
 impl EntryKind {
-    /// The word, such as `tool`.
+    /// Returns the kind as a word, such as `tool`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -143,43 +147,43 @@ impl EntryKind {
         }
     }
 
-    /// Whether what is of this kind can be started as a [live run](crate::session#live-runs), which takes messages until it is
-    /// closed.
+    /// Returns `true` if items of this kind can be started as a [live
+    /// run](crate::session#live-runs), which accepts messages until it is closed.
     #[doc(alias = "supports_live_execution")]
     pub fn supports_live(self) -> bool {
         self == Self::Agent
     }
 }
 
-/// Where something that has a name comes from.
+/// The origin of a named item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Origin {
-    /// A function of the program, collected by the linker: where its attribute stands.
+    /// A function of the program, collected by the linker. Contains the location of its attribute.
     Linked(SourceLocation),
-    /// It was given to the runtime: where in the program.
+    /// Registered with the runtime at this location in the program.
     Given(SourceLocation),
-    /// A toolset.
+    /// A tool of a toolset.
     #[non_exhaustive]
     Toolset {
-        /// The toolset's name.
+        /// Name of the toolset.
         name: Arc<str>,
     },
-    /// A document that was given to the runtime.
+    /// A document that was registered with the runtime.
     #[non_exhaustive]
     Document {
-        /// The name that it was read under, such as its file's.
+        /// Name under which the document was read, such as its file name.
         name: Arc<str>,
     },
-    /// An entry of the configuration that the runtime was built with.
+    /// An entry of the runtime's configuration.
     Configuration,
-    /// It belongs to this library.
+    /// Part of this library.
     BuiltIn,
 }
 
 impl Origin {
-    /// Given to the runtime at the place of a call.
+    /// Creates the origin of an item that is registered at a location in the program.
     pub(super) fn given(place: &Location<'_>) -> Self {
         Self::Given(SourceLocation::new(place.file(), place.line()))
     }

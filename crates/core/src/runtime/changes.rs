@@ -1,5 +1,5 @@
-//! What a changed definition of a workflow means for a run: the nodes whose records no longer count, and those among
-//! them that may have changed something outside of the run; and what a runtime accepts. It reads graphs and events.
+//! Effects of a changed workflow definition on a run: nodes whose records are invalidated, those
+//! among them that may have had side effects, and the changes that a runtime accepts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::tool::Effects;
 use crate::workflow::{Graph, GraphNode};
 
 impl Runtime {
-    /// The same runtime with another rule for runs whose workflow or agent has changed: for one that an operator has
-    /// looked at.
+    /// Returns the runtime with another rule for runs whose workflow or agent has changed. Use it
+    /// to resume runs that an operator has reviewed.
     #[must_use]
     pub fn with_changes(&self, changes: Changes) -> Self {
         let mut host = Host::clone(self.host());
@@ -27,7 +27,8 @@ impl Runtime {
         self.host().changes()
     }
 
-    /// What differs from the definition that a run began with; nothing when that was not recorded.
+    /// Returns the differences to the definition with which a run started. Empty if that definition
+    /// was not recorded.
     pub(super) async fn differences(&self, began: Option<Arc<str>>, now: &Known) -> Result<Vec<Difference>> {
         match began {
             Some(began) => Ok(self.host().differences(&began, now).await?),
@@ -36,10 +37,10 @@ impl Runtime {
     }
 }
 
-/// Whether a run is resumed although this differs.
+/// Checks that a run may be resumed despite these differences.
 ///
 /// # Errors
-/// [`Error::PartsChanged`] with what is not accepted.
+/// [`Error::PartsChanged`] with the differences that are not accepted.
 pub(super) fn accept(
     changes: Changes,
     what: &'static str,
@@ -57,19 +58,19 @@ pub(super) fn all_names(graph: &Graph) -> Vec<String> {
     graph.nodes.iter().map(|node| node.name.clone()).collect()
 }
 
-/// The nodes of `new` that are not the same in `old`, or depend on one that is not. A node that only keeps its place
-/// below another one that writes does not depend on it.
+/// Returns the nodes of `new` that differ in `old`, or that depend on such a node. An edge that
+/// only preserves the order of writes is not a dependency.
 pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
     let mut changed = HashSet::new();
     let mut names = Vec::new();
     for node in &new.nodes {
         let is_same =
             |name: &str| old.node(name).zip(new.node(name)).is_some_and(|(a, b)| old.shape(a) == new.shape(b));
-        // What was decided holds for the node that it was decided about.
+        // A decision is valid only for the node that it was made for.
         let same = is_same(&node.name) && node.decides.as_deref().is_none_or(is_same);
         let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);
         let order = node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
-        // A decider is shown the outputs of the nodes that lead to it, too.
+        // A decider also receives the outputs of the preceding nodes.
         let shown = node.edges.iter().filter(|_| node.decides.is_some()).map(|edge| &edge.from);
         let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order).chain(shown);
         if !same || before.any(|before| changed.contains(before)) {
@@ -80,7 +81,7 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
     names
 }
 
-/// The steps within some nodes that began and may have changed something outside of the run.
+/// Returns the steps within these nodes that were started and may have had side effects.
 pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String]) -> Vec<String> {
     let nodes: Vec<StepPath> = nodes.iter().map(|node| StepPath::root().child(node)).collect();
     let void = Void::of(events.iter().map(|event| &event.kind));
@@ -97,15 +98,15 @@ pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String])
     outermost(&events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect())
 }
 
-/// Whether the step at a path is declared to write. A node that consists of several steps does not write itself, nor
-/// does an agent: its tool calls are recorded.
+/// `true` if the step at a path is declared to have side effects. For a node with several steps the
+/// steps count, not the node. For an agent, its recorded tool calls count.
 fn writes_at(graph: &Graph, path: &str) -> bool {
     let below = |node: &GraphNode| {
         path.strip_prefix(node.name.as_str()).filter(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
     };
     let found = graph.nodes.iter().filter_map(|node| Some((node, below(node)?)));
     let Some((node, rest)) = found.max_by_key(|(node, _)| node.name.len()) else { return false };
-    // An item, or a further attempt, is what the node is.
+    // Items and further attempts have the properties of their node.
     let rest = match rest.strip_prefix('[') {
         Some(item) => item.split_once(']').map_or("", |(_, rest)| rest),
         None => rest,
@@ -144,7 +145,7 @@ mod tests {
         };
         let changed = |decides| changed_nodes(&graph("1", decides), &graph("2", decides));
         assert_eq!(changed(Some("c")), ["a", "c.decision", "c"]);
-        // What is not shown an output begins behind it and is the same.
+        // A node that does not receive the changed output starts after it and is unchanged.
         assert_eq!(changed(None), ["a"]);
     }
 }

@@ -1,5 +1,4 @@
-//! The tools that undo others, among all that a runtime knows by name: whether each is there and takes what it is given.
-//! It calls none.
+//! Checks that compensating tools exist and accept the arguments that they will receive.
 
 use std::sync::Arc;
 
@@ -18,13 +17,15 @@ use crate::run::RunOptions;
 use crate::tool::{ToolRef, check_compensations, undo_misfit, wire_name};
 use crate::workflow::spec::Spec;
 
-/// What is wrong with the tool that is to undo another one, when it is one of these.
+/// Returns the problem with the compensating tool of `tool`, if it has one. `known` are the tools
+/// to search.
 pub(super) fn problem_among<'t>(
     tool: &ToolRef,
     known: impl Iterator<Item = &'t ToolRef> + Clone,
 ) -> Option<RegistryError> {
     let definition = tool.definition();
     let by = definition.policy.compensate.as_ref()?;
+    // The same order of lookup as in `Runtime::tool`.
     let wire = wire_name(by);
     let mut found = known.clone().filter(|of| **of.catalogue_name() == **by);
     let found = found.next().or_else(|| known.clone().find(|of| *of.definition().name == *wire));
@@ -40,8 +41,8 @@ pub(super) fn problem_among<'t>(
     Some(RegistryError::Compensation { tool: Arc::clone(tool.catalogue_name()), by: Arc::clone(by), problem })
 }
 
-/// The same for a tool that a graph calls, of all that is known without waiting; nothing when the other tool may be one of
-/// a toolset that was not fetched yet.
+/// Checks a tool that a graph calls, without waiting for toolsets. Returns `None` if the
+/// compensating tool may belong to a toolset that was not fetched yet.
 #[cfg(feature = "dynamic")]
 pub(super) fn problem_in(host: &Host, tool: &ToolRef) -> Option<RegistryError> {
     let by = tool.definition().policy.compensate.as_ref()?;
@@ -54,8 +55,8 @@ pub(super) fn problem_in(host: &Host, tool: &ToolRef) -> Option<RegistryError> {
 }
 
 impl Runtime {
-    /// Checks, before a run of a workflow begins that undoes what it has done, the tools that undo those that it calls, as
-    /// far as the workflow says which these are, and those of all tools that the runtime was given.
+    /// Checks the compensating tools before a run with compensation starts: for the tools that the
+    /// workflow is known to call, and for all tools that are registered with the runtime.
     ///
     /// # Errors
     /// [`RegistryError::Compensation`].

@@ -1,7 +1,7 @@
-//! Control requests by run id: pause, unpause, cancel, retry, answer, send a message to and close a run that this process, another process or
-//! none executes.
+//! Control requests by run id: pause, unpause, cancel, retry, answer, send a message and close. The
+//! run may be executed by this process, by another process, or by none.
 //!
-//! A granted request is stored first; the caller gets the outcome when its effect is in the store.
+//! An accepted request is stored first. The caller receives the result when the effect is stored.
 
 use std::sync::Arc;
 
@@ -11,82 +11,92 @@ use super::Runtime;
 use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::message::Message;
-#[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
 use crate::run::Events;
 use crate::run::{Approval, ControlCall, ControlRequest, control_by_id};
 use crate::value::Encoded;
 
 impl Runtime {
-    /// Pauses a run: nothing new is started, running steps continue to their end. An agent makes no further model or tool
-    /// call meanwhile, and its time limit stands still.
+    /// Pauses a run: no new steps are started, and running steps continue to their end. An agent
+    /// makes no further model or tool calls, and its time limit is suspended.
     ///
-    /// It returns when that is kept in the store; so do all of these. Of a run that another process executes, the
-    /// request is left in the store for that process, which is waited for up to 30 seconds; when it does not respond,
-    /// the request is withdrawn. Dropping the future leaves open whether the request has its effect.
+    /// Like all control requests, it returns when its effect is stored. If another process executes
+    /// the run, the request is stored for that process, and this call waits for up to 30 seconds.
+    /// If that process does not respond, the request is withdrawn.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run is not running, or the process that executes it does not
-    /// respond (`no_response`: the request is withdrawn, and has an effect only if that
-    /// process had read it and was held up); [`Error::Store`] when there is no such run.
+    /// [`Error::Control`] if the run is not running, or the process that executes it does not
+    /// respond (`no_response`: the request is withdrawn, and takes effect only if that process had
+    /// already read it and was delayed); [`Error::Store`] if the run does not exist.
     pub fn pause<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
         self.control_call(run, Ok(ControlRequest::Pause))
     }
 
-    /// Lets a run continue that an operator paused. One that no process executes is `queued` then and continues when it
-    /// is [resumed](Self::resume).
+    /// Continues a run that an operator paused. If no process executes the run, its status becomes
+    /// `queued`, and it continues when it is [resumed](Self::resume).
     ///
     /// # Errors
-    /// [`Error::Control`] when the run is not paused by an operator.
+    /// [`Error::Control`] if the run is not paused by an operator.
     pub fn unpause<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
         self.control_call(run, Ok(ControlRequest::Unpause))
     }
 
-    /// Cancels a run, also one that no process executes, and waits until its end is kept. One that
-    /// [undoes](super::StartRun::compensate) what it had done does so before that; when no process executes it, in this one.
-    /// Cancelling it again gives up the compensation that it waits for: its call is named as not undone, and the others are
-    /// undone all the same.
+    /// Cancels a run and waits until its end is stored. The run may be executed by any process or
+    /// by none. A run with [compensation](super::StartRun::compensate) is compensated before it
+    /// ends; if no process executes it, this process does that. Cancelling it again abandons the
+    /// compensation that it waits for: the call is reported as not undone, and the remaining calls
+    /// are compensated.
     ///
-    /// A compensation may ask a person, and this waits for the answer, too. Whoever cannot wait so long bounds it with
-    /// `tokio::time::timeout`: the run undoes on, [`inspect`](Self::inspect) names the question in
-    /// [`UndoReport::asks`](super::UndoReport::asks), and the answer or a second cancellation lets the run end.
+    /// A compensation may ask a person, and this call then waits for the answer. Use
+    /// `tokio::time::timeout` to limit the wait: the compensation continues,
+    /// [`inspect`](Self::inspect) reports the question in
+    /// [`UndoReport::asks`](super::UndoReport::asks), and the answer or a second cancellation lets
+    /// the run end.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile; when it has failed and undoes what
-    /// it had done, the first time; when another process undoes for longer than 30 seconds (`no_response`).
-    /// [`Error::CompensationOwed`] when this program cannot undo what the run had done, since it lacks a tool, say: the run
-    /// is `compensating` then, and a process that resumes it, or cancels it again, only undoes.
+    /// [`Error::Control`] if the run has ended, also if it ended on its own meanwhile; if it has
+    /// failed and is being compensated, on the first call; if the compensation in another process
+    /// takes longer than 30 seconds (`no_response`). [`Error::CompensationOwed`] if this program
+    /// cannot compensate the run, for example because a tool is missing. The status of the run is
+    /// then `compensating`, and a process that resumes or cancels it again only compensates it.
     pub fn cancel<'a>(&'a self, run: &'a RunId, reason: &str) -> ControlCall<'a> {
         self.control_call(run, Ok(ControlRequest::Cancel { reason: reason.to_owned() }))
     }
 
-    /// Lets a failed or interrupted node run again, with what depends on it; of an agent's run the model call with which
-    /// it failed, such as `model#2`. A run that no process executes is then [resumed](Self::resume) by this one, where it
-    /// knows what the run runs; else it is `queued` until a process that does resumes it.
+    /// Retries a failed or interrupted node together with the nodes that depend on it. For the run
+    /// of an agent, `node` is the model call with which it failed, such as `model#2`. A run that no
+    /// process executes is then [resumed](Self::resume) by this process if its workflow or agent is
+    /// known here. Otherwise its status is `queued` until a suitable process resumes it.
     ///
     /// # Errors
-    /// [`Error::Control`] when there is no such node, or it has not failed. An agent that failed otherwise, by a limit for
-    /// example, is not retried.
+    /// [`Error::Control`] if the node does not exist or has not failed. An agent that failed for
+    /// another reason than a model call, such as a limit, cannot be retried.
     pub async fn retry(&self, run: &RunId, node: &str, by: &str) -> Result<()> {
         self.control(run, ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
-    /// Answers the usual question of a gate, or of a node that needs approval.
+    /// Answers the approval question of a gate or of a node that needs approval.
     ///
-    /// `node` is the path of what asks, or the [id](super::OpenQuestion::id) of the question: so the answer is one to this
-    /// question alone, and is refused when the same node asks another one meanwhile, since its step was retried, say.
+    /// `node` is the path of the node that asks, or the [id](super::OpenQuestion::id) of the
+    /// question. With the id, the answer applies to this question only: it is refused if the node
+    /// asks another question meanwhile, for example after its step was retried.
     ///
     /// # Errors
-    /// [`Error::Control`] when the node does not ask, asks another question, or asks for another type.
+    /// [`Error::Control`] if the node does not ask, asks another question, or requests another
+    /// type.
     pub async fn approve(&self, run: &RunId, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(run, node, &approval, by).await
     }
 
-    /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
-    /// JSON: a text for a `String`. `node` is as for [`approve`](Self::approve).
+    /// Answers the question of a gate with a value of the requested type, or any value with the
+    /// same JSON form, such as a text for a `String`. `node` is as for [`approve`](Self::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] when the node does not ask, asks another question, or asks for another type; also when the answer
-    /// to a tool holds what this runtime takes out of its records, since the tool would be given something else.
+    /// [`Error::Control`] if the node does not ask, asks another question, or requests another
+    /// type. Also if the answer to a tool contains text that the redactor of this runtime removes
+    /// from records, since the tool would receive a different answer.
     pub async fn answer<A: Serialize + Sync + ?Sized>(
         &self,
         run: &RunId,
@@ -98,7 +108,8 @@ impl Runtime {
         self.answer_encoded(run, node, answer, by).await
     }
 
-    /// Answers the question of a gate with a value that is encoded already. `node` is as for [`approve`](Self::approve).
+    /// Answers the question of a gate with an encoded value. `node` is as for
+    /// [`approve`](Self::approve).
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).
@@ -106,16 +117,9 @@ impl Runtime {
         self.control(run, ControlRequest::answer(node, answer, by)).await
     }
 
-    /// Answers a question, and continues the run here if no process executes it. Returns the events of a run that
-    /// continues here, deltas included from its first step on.
-    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-    pub(crate) async fn answer_here(
-        &self,
-        run: &RunId,
-        node: &str,
-        answer: Encoded,
-        by: &str,
-    ) -> Result<Option<Events>> {
+    /// Answers a question, and resumes the run in this process if no process executes it. Returns
+    /// the events of a run that was resumed here, including the deltas of its first step.
+    pub async fn answer_here(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<Option<Events>> {
         use crate::store::{RunStatus, StoreErrorKind};
 
         self.answer_encoded(run, node, answer, by).await?;
@@ -124,7 +128,7 @@ impl Runtime {
         }
         let mut events = None;
         match self.resume_and(run, |shared| events = Some(Events::new(Arc::clone(shared), 0))).await {
-            // Another process was first, or it has ended meanwhile.
+            // Another process was faster, or the run has ended meanwhile.
             Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {
                 Ok(None)
             }
@@ -132,22 +136,25 @@ impl Runtime {
         }
     }
 
-    /// Sends the agent of a run a message, wherever the run is executed: see
-    /// [`RunHandle::send_message`](crate::RunHandle::send_message). A run that no process executes has it when it is
-    /// [resumed](Self::resume); a live one that waited for a message is `queued` until then.
+    /// Sends a message to the agent of a run, in any process: see
+    /// [`RunHandle::send_message`](crate::RunHandle::send_message). If no process executes the run,
+    /// it receives the message when it is [resumed](Self::resume). A live run that waited for a
+    /// message is `queued` until then.
     ///
     /// # Errors
-    /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] when there is no such run.
+    /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] if the run
+    /// does not exist.
     pub fn send_message<'a>(&'a self, run: &'a RunId, message: impl Into<Message>) -> ControlCall<'a> {
         self.control_call(run, ControlRequest::send(self.host(), message))
     }
 
-    /// Closes a [live run](crate::agent::RunRequest::live), wherever it is executed: see
-    /// [`RunHandle::close`](crate::RunHandle::close). One that no process executes ends when it is
-    /// [resumed](Self::resume).
+    /// Closes a [live run](crate::agent::RunRequest::live), in any process: see
+    /// [`RunHandle::close`](crate::RunHandle::close). If no process executes the run, it ends when
+    /// it is [resumed](Self::resume).
     ///
     /// # Errors
-    /// As [`RunHandle::close`](crate::RunHandle::close); [`Error::Store`] when there is no such run.
+    /// As [`RunHandle::close`](crate::RunHandle::close); [`Error::Store`] if the run does not
+    /// exist.
     pub fn close<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
         self.control_call(run, Ok(ControlRequest::Close))
     }

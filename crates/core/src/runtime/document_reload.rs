@@ -1,5 +1,5 @@
-//! `Runtime::reload_documents`: the documents of folders are read again, and runs that begin from then on have them. It
-//! touches no run: `document_versions.rs` has what keeps each at the version that it began with.
+//! [`Runtime::reload_documents`] reads the documents of folders again. New runs use the new
+//! versions. `document_versions.rs` keeps each existing run at the version with which it started.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,46 +12,50 @@ use super::given_now::{GivenNow, given_now};
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 
-/// What [`Runtime::reload_documents`] did. The lists are ordered by name.
+/// Result of [`Runtime::reload_documents`]. The lists are ordered by name.
 #[derive(Clone, Debug, Default)]
 #[must_use = "`errors` says which documents were left as they were"]
 #[non_exhaustive]
 pub struct Reloaded {
-    /// The names of workflows that are new.
+    /// Names of new workflows.
     pub added: Vec<Arc<str>>,
-    /// The names of workflows whose documents say something else now.
+    /// Names of workflows whose documents have changed.
     pub changed: Vec<Arc<str>>,
-    /// The names of workflows that are no longer known.
+    /// Names of workflows that do not exist any more.
     pub removed: Vec<Arc<str>>,
-    /// All that is wrong with documents. The former version of such a document stays, and a new one is left out. What is
-    /// wrong with a document that did not change, since another one did, is here too.
+    /// All errors in documents. The previous version of such a document is kept, and a new document
+    /// is ignored. This includes errors in unchanged documents that are caused by changes of other
+    /// documents.
     pub errors: Vec<DocumentError>,
 }
 
-/// What was found in the folders.
+/// Result of reading the folders.
 struct Read {
-    /// What is known of each file: what it says now, or what it said before it had a mistake.
+    /// Documents by file: the current version, or the previous one if the file has an error now.
     documents: ByFile,
     errors: Vec<DocumentError>,
     stamps: Stamps,
 }
 
 impl Runtime {
-    /// Reads the documents of the runtime's [folders](super::RuntimeBuilder::document_folder) again: new ones are known from
-    /// now on, those whose files are gone no longer, and runs that begin from now on have the versions that were read. A
-    /// document with a mistake, also a name in it that leads nowhere, leaves its former version in place. The change is made
-    /// at once for all documents; two calls at the same time follow one another.
+    /// Reads the documents of the runtime's [folders](super::RuntimeBuilder::document_folder)
+    /// again. New documents become known, documents of deleted files are removed, and new runs use
+    /// the versions that were read. If a document has an error, for example an unresolved name, its
+    /// previous version is kept. All changes take effect atomically. Concurrent calls are executed
+    /// one after another.
     ///
-    /// A run that has begun continues by the version that it began with, also after its process has ended: the store keeps
-    /// the documents of a run, and [`recover`](Self::recover) and [`resume`](Self::resume) make the workflow of them, when the
-    /// runtime now has another version or none. With [`Changes::AcceptAll`](super::Changes::AcceptAll) such a run continues by
-    /// the version that the runtime has now.
+    /// A run that has started continues with its version, also after a restart: the store keeps the
+    /// documents of each run, and [`recover`](Self::recover) and [`resume`](Self::resume) build the
+    /// workflow from them if the runtime has another version or none. With
+    /// [`Changes::AcceptAll`](super::Changes::AcceptAll), such a run continues with the current
+    /// version of the runtime.
     ///
-    /// Dropping the future leaves all as it was.
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
     ///
     /// # Errors
-    /// [`FolderError::Io`] when a folder cannot be listed; nothing has changed then. What is wrong with documents is in
-    /// [`Reloaded::errors`].
+    /// [`FolderError::Io`] if a folder cannot be listed; in this case nothing changes. Errors in
+    /// documents are returned in [`Reloaded::errors`].
     pub async fn reload_documents(&self) -> Result<Reloaded, FolderError> {
         let Some(set) = self.host().part::<DocumentsOfRuntime>() else { return Ok(Reloaded::default()) };
         let _alone = set.reloading.lock().await;
@@ -61,6 +65,8 @@ impl Runtime {
         let read = reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         let Read { mut documents, mut errors, stamps } = read;
         let mut unread = unread_of(&errors);
+        // Each round removes at least one changed document with an error. The others are checked
+        // again, since they may refer to it.
         let candidate = loop {
             take_one_of_a_name(set, &mut documents, &before, &mut errors);
             let candidate = self.with_given(set, &documents, &unread);
@@ -83,11 +89,13 @@ impl Runtime {
                 break candidate;
             }
         };
+        // Adds unresolved names to the errors of unreadable documents, so that one pass reports
+        // everything.
         for error in &mut errors {
             *error = candidate.check_what_was_read(error.clone()).await;
         }
         for (file, document) in documents.iter().filter(|(file, document)| is_same(document, before.get(*file))) {
-            // It was whole; something that it names may have gone.
+            // The unchanged document was valid, but an item that it names may have been removed.
             if let Err(error) = candidate.check(document).await
                 && !errors.iter().any(|other| *other.name() == **file)
             {
@@ -109,7 +117,8 @@ impl Runtime {
         Ok(reloaded)
     }
 
-    /// Checks that the workflows of a document are found by their names, as a start finds them: no other workflow may have the names.
+    /// Checks that the workflows of a document can be started by name: no other workflow may have
+    /// the same name.
     async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.fetched_workflow_spec(&graph.name).await {
@@ -119,7 +128,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The same runtime as it would be with these documents of its folders.
+    /// Returns the runtime as it would be with these documents in its folders.
     fn with_given(&self, set: &DocumentsOfRuntime, documents: &ByFile, unread: &[Unread]) -> Self {
         let mut host = Host::clone(self.host());
         let mut given = set.given_with(documents, models(self.host()));
@@ -132,7 +141,7 @@ impl Runtime {
 fn read(folders: &[PathBuf], before: &ByFile) -> Result<Read, FolderError> {
     let (mut documents, mut errors, mut stamps) = (ByFile::new(), Vec::new(), Stamps::new());
     for folder in folders {
-        // Before the files are read: what is written meanwhile is noticed next time.
+        // Taken before the files are read, so that a write during the reading is noticed next time.
         stamps.push(super::document_watch::stamps_of(folder));
         for path in Document::paths_in(folder)? {
             let file: Arc<str> = path.display().to_string().into();
@@ -152,12 +161,12 @@ fn read(folders: &[PathBuf], before: &ByFile) -> Result<Read, FolderError> {
     Ok(Read { documents, errors, stamps })
 }
 
-/// Whether a document is the one that was known.
+/// `true` if a document is unchanged.
 fn is_same(document: &Document, before: Option<&Document>) -> bool {
     before.is_some_and(|before| Arc::ptr_eq(before.source(), document.source()))
 }
 
-/// The files whose documents are not those that were known.
+/// Returns the files whose documents have changed.
 fn changed(documents: &ByFile, before: &ByFile) -> Vec<Arc<str>> {
     let changed = documents.iter().filter(|(file, document)| !is_same(document, before.get(*file)));
     changed.map(|(file, _)| Arc::clone(file)).collect()
@@ -170,7 +179,8 @@ fn put_back(file: &Arc<str>, documents: &mut ByFile, before: &ByFile) {
     }
 }
 
-/// Of two documents of one name, the one that has changed is put back. Each time there is one less that has changed.
+/// Resolves duplicate names by restoring the previous version of the changed document. Terminates
+/// because each round reduces the number of changed documents.
 fn take_one_of_a_name(
     set: &DocumentsOfRuntime,
     documents: &mut ByFile,
@@ -195,7 +205,7 @@ fn take_one_of_a_name(
         let was = documents.get(&file).map(|document| Arc::as_ptr(document.source()));
         put_back(&file, documents, before);
         if documents.get(&file).map(|document| Arc::as_ptr(document.source())) == was {
-            // It was so before, too.
+            // The duplicate existed before, so restoring the previous version did not help.
             documents.remove(&file);
         }
     }

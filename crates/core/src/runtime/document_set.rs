@@ -1,5 +1,5 @@
-//! The documents of a runtime: those it was given, those of its folders, and what of the program they are made with. It
-//! reads no file.
+//! The documents of a runtime: registered documents, documents of folders, and the items of the
+//! program to which they refer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,32 +14,33 @@ use crate::document::{Document, DocumentError, included};
 use crate::error::Result;
 use crate::run::Host;
 
-/// Documents by the names of their files.
+/// Documents by file name.
 pub(super) type ByFile = BTreeMap<Arc<str>, Document>;
 
-/// Sizes and times of the files in a folder, by which a change is noticed; `None` for one that cannot be listed.
+/// Path, size and modification time of each file in a folder, to detect changes. `None` for a
+/// folder that cannot be listed.
 pub(super) type Stamps = Vec<Option<Vec<(PathBuf, u64, Option<SystemTime>)>>>;
 
-/// What the documents of a runtime are made of, shared by all that is made of the runtime.
+/// The documents of a runtime, shared by all clones of the runtime.
 #[derive(Default)]
 pub(super) struct DocumentsOfRuntime {
-    /// What the program gave beside documents.
+    /// Items that the program registered in addition to documents.
     program: Mutex<Given>,
     given: Vec<Document>,
-    /// What the command line read that has problems.
+    /// Items of documents with errors that the command line has read.
     unread: Vec<Unread>,
     pub(super) folders: Vec<PathBuf>,
     loaded: Mutex<Loaded>,
-    /// Held while documents are read again.
+    /// Held while documents are reloaded.
     pub(super) reloading: tokio::sync::Mutex<()>,
 }
 
-/// What was read from the folders.
+/// The documents of folders, as read last.
 #[derive(Clone, Default)]
 pub(super) struct Loaded {
     pub(super) documents: Arc<ByFile>,
     pub(super) stamps: Stamps,
-    /// What was wrong with them.
+    /// Errors in these documents.
     pub(super) errors: Arc<[DocumentError]>,
 }
 
@@ -48,8 +49,7 @@ impl DocumentsOfRuntime {
         Self { program: Mutex::new(program), given, folders, ..Self::default() }
     }
 
-    /// A copy of what a host has.
-    #[cfg(feature = "cli")]
+    /// Returns a copy of a host's documents.
     pub(super) fn of(host: &Host) -> Self {
         let Some(of) = host.part::<Self>() else { return Self::default() };
         let loaded = Mutex::new(of.loaded());
@@ -57,8 +57,7 @@ impl DocumentsOfRuntime {
         Self { loaded, unread, ..Self::new(of.program().clone(), of.given.clone(), of.folders.clone()) }
     }
 
-    /// With these documents, too, and those that could not be read.
-    #[cfg(feature = "cli")]
+    /// Adds documents, and items of documents with errors.
     pub(super) fn beside(mut self, documents: &[Document], unread: Vec<Unread>) -> Self {
         self.given.extend_from_slice(documents);
         self.unread.extend(unread);
@@ -73,26 +72,26 @@ impl DocumentsOfRuntime {
         *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
     }
 
-    /// The documents that belong to no folder: those in the program and those that were given.
+    /// Returns the documents that belong to no folder: included in the program or registered.
     pub(super) fn fixed(&self) -> impl Iterator<Item = &Document> {
         included().iter().chain(&self.given)
     }
 
-    /// All documents.
-    #[cfg(feature = "cli")]
+    /// Returns all documents.
     pub(super) fn all(&self) -> impl Iterator<Item = Document> {
         let loaded = self.loaded().documents;
         let of_folders: Vec<Document> = loaded.values().cloned().collect();
         self.fixed().cloned().chain(of_folders)
     }
 
-    /// All that a runtime has with these documents of its folders. What names refer to is looked up anew.
+    /// Returns the items of a runtime with these documents in its folders. All names are resolved
+    /// again.
     pub(super) fn given_with(&self, documents: &ByFile, models: &AgentModels) -> Given {
         let all = self.fixed().chain(documents.values());
         Given { unread: self.unread.clone(), ..with_documents(self.program_anew(), all, models) }
     }
 
-    /// The same with these documents alone.
+    /// Returns the items of a runtime with only these documents.
     pub(super) fn given_with_only<'d>(
         &self,
         documents: impl IntoIterator<Item = &'d Document>,
@@ -105,7 +104,7 @@ impl DocumentsOfRuntime {
         self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the program's part, or leaves it unchanged after an error.
+    /// Changes the items of the program. After an error they remain unchanged.
     pub(super) fn change_program(&self, change: impl FnOnce(&mut Given) -> Result<()>) -> Result<()> {
         let mut program = self.program();
         let mut changed = program.clone();
@@ -120,7 +119,7 @@ impl DocumentsOfRuntime {
         program
     }
 
-    /// Makes a host know what these are.
+    /// Registers the documents and their items with a host.
     pub(super) fn put_into(self, host: &mut Host) {
         let given = self.given_with(&self.loaded().documents, models(host));
         host.set_part(GivenNow::new(given).changing(!self.folders.is_empty()));
@@ -128,7 +127,7 @@ impl DocumentsOfRuntime {
     }
 }
 
-/// The models that agents of a host have in place of their own.
+/// Returns the models that replace the models of a host's agents.
 pub(super) fn models(host: &Host) -> &AgentModels {
     static NONE: AgentModels = AgentModels::NONE;
     host.part::<AgentModels>().unwrap_or(&NONE)

@@ -1,5 +1,5 @@
-//! The versions of documents that runs began with: the store keeps their texts, and a run that is resumed has the workflow,
-//! or the agent, of its own version. It reads no folder.
+//! Versions of documents: the store keeps the texts with which runs started, and a resumed run uses
+//! the matching workflow or agent.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::run::Host;
 use crate::store::{Store, StoreError};
 use crate::workflow::spec::Spec;
 
-/// The documents of a workflow, those of what it calls included, as a store keeps them.
+/// The documents of a workflow and of everything it calls, as stored.
 #[derive(Serialize, Deserialize)]
 struct KeptDocuments {
     documents: Vec<KeptDocument>,
@@ -30,27 +30,31 @@ struct KeptDocument {
     text: Arc<str>,
 }
 
-/// What a store keeps the documents of a version under; with `parts`, those of one whose agents are the same, too.
+/// Returns the store key for the documents of a definition. `parts` additionally selects the
+/// version of the agents.
 fn key(definition: &str, parts: Option<&str>) -> Arc<str> {
     let parts = parts.unwrap_or_default();
     sha256(format!("documents of the definition {definition} {parts}").as_bytes()).into()
 }
 
-/// What a store keeps the documents with exactly these texts under: others of a version may differ in a comment.
+/// Returns the store key for documents with exactly these texts. Documents of a definition may
+/// differ in comments.
 fn key_of_texts(texts: &str) -> Arc<str> {
     sha256(format!("documents with the texts {texts}").as_bytes()).into()
 }
 
-/// What a store keeps the document of an agent's version under.
+/// Returns the store key for the document of an agent's version.
 fn key_of_agent(name: &str, parts: &str) -> Arc<str> {
     sha256(format!("document of the agent {name} {parts}").as_bytes()).into()
 }
 
 impl Runtime {
-    /// Keeps the documents of a workflow, once for each store.
+    /// Stores the documents of a workflow, at most once for each store.
     pub(super) async fn put_documents(&self, store: &Arc<dyn Store>, spec: &Spec) -> Result<(), StoreError> {
         let Some(live) = self.host().live.as_ref().filter(|_| !spec.written.is_empty()) else { return Ok(()) };
         let texts = spec.documents().map(|texts| key_of_texts(&texts));
+        // Stored under three keys: by definition and agents, by definition only, and by exact text
+        // for dispatched steps.
         for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)].into_iter().chain(texts) {
             if live.lacks_definition(&key) {
                 let written = spec.written.iter().cloned();
@@ -63,12 +67,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether the store has documents of a definition.
+    /// `true` if the store has documents of a definition.
     pub(super) async fn has_documents(&self, store: &Arc<dyn Store>, definition: &str) -> bool {
         matches!(store.definition(&key(definition, None)).await, Ok(Some(_)))
     }
 
-    /// Keeps the document of an agent that was made of one, once for each store.
+    /// Stores the document of an agent that is described by a document, at most once for each
+    /// store.
     pub(super) async fn put_document_of(&self, agent: &ErasedAgent) -> Result<()> {
         let (Some(store), Some(live)) = (self.store(), self.host().live.as_ref()) else { return Ok(()) };
         let Some((name, text)) = self.written(agent) else { return Ok(()) };
@@ -87,8 +92,8 @@ impl Runtime {
         agents.iter().find(|(other, _)| other.is(agent)).map(|(_, written)| written.clone())
     }
 
-    /// The workflow that a run began with, when it was one of documents and this runtime now has another version of it, or
-    /// none; `now` otherwise.
+    /// Returns the workflow with which a run started, if it comes from documents and this runtime
+    /// has another version or none. Otherwise returns `now`.
     pub(super) async fn version_of_run(
         &self,
         store: &Arc<dyn Store>,
@@ -98,23 +103,23 @@ impl Runtime {
         let is_it = |spec: &Spec| **spec.hash() == *definition && parts.is_none_or(|parts| *spec.parts().id == *parts);
         match &now {
             Ok(spec) if is_it(spec) => return now,
-            // An operator wants the version of now.
+            // The operator has chosen the current version.
             Ok(_) if self.changes() == Changes::AcceptAll => return now,
             _ => {}
         }
         match self.kept_version(store, (name, definition, parts)).await? {
             Some(Ok(spec)) if **spec.hash() == *definition => Ok(spec),
-            // The program itself is another one.
+            // The difference is in the program itself, not in the documents.
             Some(Ok(spec)) => now.or(Ok(spec)),
-            // It passes; another version is not the remedy.
+            // The toolset may become available again, so the current version is not a substitute.
             Some(Err(error @ Error::Toolset { .. })) => Err(error),
             Some(Err(error)) => now.map_err(|_| error),
             None => now,
         }
     }
 
-    /// The workflow of a definition, made of the documents that the store keeps; `None` when it keeps none that this release
-    /// reads.
+    /// Builds the workflow of a definition from the documents in the store. Returns `None` if the
+    /// store has none that this release can read.
     pub(super) async fn kept_version(
         &self,
         store: &Arc<dyn Store>,
@@ -130,7 +135,8 @@ impl Runtime {
         }
     }
 
-    /// The workflow that is made of documents with these texts; `None` when the store keeps none that this release reads.
+    /// Builds the workflow from documents with these texts. Returns `None` if the store has none
+    /// that this release can read.
     pub(super) async fn kept_texts(
         &self,
         store: &Arc<dyn Store>,
@@ -143,8 +149,8 @@ impl Runtime {
         }
     }
 
-    /// The runtime that has the agent which a run began with, when it was one of a document and this runtime now has another
-    /// version of it, or none.
+    /// Returns a runtime with the agent of a run, if it comes from a document and this runtime has
+    /// another version or none.
     pub(super) async fn version_of_agent(
         &self,
         store: &Arc<dyn Store>,
@@ -155,16 +161,16 @@ impl Runtime {
         let now = self.agent_of(run, started).and_then(|agent| agent.parts(self.host()));
         match &now {
             Ok(now) if *now.id == *parts => return Ok(None),
-            // An operator wants the version of now.
+            // The operator has chosen the current version.
             Ok(_) if self.changes() == Changes::AcceptAll => return Ok(None),
             _ => {}
         }
         let kept = store.definition(&key_of_agent(&started.name, parts)).await?;
-        // What the program has changed itself is compared with what the run began with, as ever.
+        // Changes of the program itself are compared with the recorded definition as usual.
         Ok(self.with_kept(kept).filter(|runtime| runtime.agent_of(run, started).is_ok()))
     }
 
-    /// This runtime with documents that a store keeps, in place of its own.
+    /// Returns this runtime with stored documents instead of the current ones.
     fn with_kept(&self, kept: Option<String>) -> Option<Self> {
         let KeptDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
         let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();

@@ -1,5 +1,4 @@
-//! `DocumentWatch`: looks from time to time whether the files of a runtime's folders have changed, and has them read again.
-//! It reads no document.
+//! [`DocumentWatch`] polls the files of a runtime's folders for changes and reloads them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::document_reload::Reloaded;
 use super::document_set::{DocumentsOfRuntime, Stamps};
 use crate::document::{Document, FolderError};
 
-/// The shortest time between two looks.
+/// Minimum polling interval.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Watches the folders of a runtime until it is dropped: see [`Runtime::watch_documents`].
@@ -26,10 +25,11 @@ impl Drop for DocumentWatch {
 }
 
 impl Runtime {
-    /// Looks `every` so often, at least 100 ms apart, at the sizes and times of the documents in the runtime's
-    /// [folders](super::RuntimeBuilder::document_folder), and [reads them again](Self::reload_documents) when one has changed,
-    /// is new or is gone. `on_reload` is given what each reading did. A change that keeps a file's size and time is not
-    /// noticed. The watch keeps the runtime until it is dropped.
+    /// Polls the sizes and modification times of the documents in the runtime's
+    /// [folders](super::RuntimeBuilder::document_folder) at the interval `every`, at least 100 ms.
+    /// [Reloads](Self::reload_documents) all documents if one was changed, added or removed, and
+    /// passes the result to `on_reload`. A change that preserves the size and time of a file is not
+    /// noticed. The watch keeps the runtime alive until it is dropped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -41,7 +41,8 @@ impl Runtime {
         let (runtime, every) = (self.clone(), every.max(SHORTEST));
         DocumentWatch(tokio::spawn(async move {
             let Some(set) = runtime.host().part::<DocumentsOfRuntime>() else { return };
-            // What could not be listed is not in what was loaded, and is reported once.
+            // The stamps of a folder that could not be listed differ, so its error is reported
+            // once.
             let mut seen = set.loaded().stamps;
             loop {
                 tokio::time::sleep(every).await;
@@ -58,7 +59,7 @@ impl Runtime {
     }
 }
 
-/// Sizes and times of the documents in a folder.
+/// Returns the paths, sizes and modification times of the documents in a folder.
 pub(super) fn stamps_of(folder: &Path) -> <Stamps as IntoIterator>::Item {
     let paths = Document::paths_in(folder).ok()?;
     let stamp = |path: std::path::PathBuf| {

@@ -1,4 +1,4 @@
-//! `Runtime::drain`: how a program ends without interrupting what it is doing. It starts and resumes nothing.
+//! `Runtime::drain`: ends a program without losing work in progress.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -14,48 +14,53 @@ use super::catalogue::given;
 use crate::event::{EventKind, EventSink, RunId};
 use crate::run::RunShared;
 
-/// Why a run without a store ends when its runtime is drained.
+/// Cancel reason of a run without a store when its runtime is drained.
 const REASON: &str = "its runtime was drained, and it has no store from which another process could resume it";
 
-/// How long, after the deadline, a run that was stopped is waited for, since code that does not await cannot be stopped;
-/// and a sink, which learns only now how the last runs ended.
+/// Time to wait after the deadline for stopped runs, since code that does not await cannot be
+/// stopped, and for sinks, which receive the last events only then.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What became of the runs that were executed when [`Runtime::drain`] was called.
+/// Result of [`Runtime::drain`]: the runs that were being executed when it was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// The runs that ended by themselves meanwhile, well or not.
+    /// Runs that ended on their own meanwhile, successfully or not.
     pub ended: Vec<RunId>,
-    /// The runs with a store that were stopped at their journal: another process resumes them, or this program when it
-    /// is started again.
+    /// Runs with a store that were stopped and remain unfinished in the store. Another process, or
+    /// this program after a restart, resumes them.
     pub left: Vec<RunId>,
-    /// The runs without a store that were cancelled at the deadline.
+    /// Runs without a store that were cancelled at the deadline.
     pub cancelled: Vec<RunId>,
-    /// The runtime's sinks that had not taken all events by the deadline, by their
-    /// [names](crate::event::EventSink::name).
+    /// [Names](crate::event::EventSink::name) of the runtime's sinks that had not processed all
+    /// events by the deadline.
     pub unflushed: Vec<String>,
 }
 
 impl Runtime {
-    /// Ends the work of this runtime, for a program that is about to end: on SIGTERM, say.
+    /// Ends the work of this runtime before the program exits, for example on SIGTERM.
     ///
-    /// From now on no run begins or is resumed here: that is [`Error::Draining`](crate::Error::Draining). Runs with a
-    /// store begin nothing new; what is running in them, such as a model call, a tool call or a step, may finish until
-    /// the deadline and is kept. A run in which nothing is running any more stops at its journal at once, as if the
-    /// process had ended, and is free for another process; at the deadline all others do, and what was running in them is
-    /// interrupted. Runs without a store continue until the deadline and are then cancelled.
+    /// From now on no run can be started or resumed here: the attempt fails with
+    /// [`Error::Draining`](crate::Error::Draining). Runs with a store start no new steps. Running
+    /// model calls, tool calls and steps may finish until the deadline, and their results are
+    /// recorded. A run without running steps stops at once, as if the process had ended, and
+    /// another process can resume it. At the deadline all other runs with a store are stopped, and
+    /// their running steps are interrupted. Runs without a store continue until the deadline and
+    /// are then cancelled.
     ///
-    /// It returns as soon as no run is executed here and all sinks have [flushed](crate::event::EventSink::flush), or some
-    /// seconds after the deadline. What undoes a failed or cancelled run counts as a tool call: a run with a store is left in
-    /// the middle of it and continues elsewhere; of one without, a compensation that has not ended by then is given up, and
-    /// its call named as not undone. A run waits for a sink with a full queue until the deadline and no longer
-    /// ([`WhenFull::Wait`](crate::event::WhenFull::Wait)). A run that was left ends for whoever waits for it here with an
-    /// error of the kind `fenced`; its status in the store stays what it was. Calling it again, also at the same time, is
-    /// allowed; the earliest deadline counts.
+    /// The function returns as soon as no run is executed here and all sinks have
+    /// [flushed](crate::event::EventSink::flush), or a few seconds after the deadline. A
+    /// compensation counts as a tool call. A run with a store that is being compensated is stopped
+    /// and continues elsewhere. In a run without a store, a compensation that has not ended by then
+    /// is abandoned, and its call is reported as not undone. A run waits for a sink with a full
+    /// queue only until the deadline ([`WhenFull::Wait`](crate::event::WhenFull::Wait)). Handles of
+    /// a stopped run receive an error of the kind `fenced`; the status of the run in the store does
+    /// not change. The function may be called again, also concurrently; the earliest deadline
+    /// counts.
     ///
-    /// Dropping the future does not take it back: nothing begins here any more, and what is running may finish without a
-    /// deadline.
+    /// # Cancel safety
+    /// Dropping the future does not reopen the runtime: no run can be started, and running steps
+    /// may finish without a deadline.
     ///
     /// ```
     /// use std::time::Duration;
@@ -81,11 +86,15 @@ impl Runtime {
     /// ```
     pub async fn drain(&self, deadline: Duration) -> Drained {
         let running = &self.host().running;
+        // From now on no run can start.
         running.close();
         let until = Instant::now().checked_add(deadline);
         let runs: BTreeMap<RunId, Arc<RunShared>> =
             running.all().into_iter().map(|shared| (shared.id.clone(), shared)).collect();
+        // Runs must not wait for a full sink beyond the deadline, or they could not stop in time.
         let _waits = WaitsEnd::at(&self.host().sinks, deadline);
+        // Runs with a store stop between two steps. The others cannot continue in another process,
+        // so they get all the time there is.
         runs.values().filter(|shared| shared.log.is_durable()).for_each(|shared| shared.drain());
         let in_time = async {
             match until {
@@ -97,11 +106,13 @@ impl Runtime {
             }
         };
         if !in_time.await {
+            // The deadline has passed: interrupt all runs that are still being executed.
             for shared in runs.values().filter(|shared| !shared.log.is_closed()) {
                 match shared.log.is_durable() {
                     true => shared.stop(),
                     false => {
                         shared.cancel(REASON);
+                        // A compensation is not stopped by cancelling the run.
                         if shared.is_undoing() {
                             shared.give_up(None);
                         }
@@ -110,6 +121,7 @@ impl Runtime {
             }
             let mut idle = tokio::time::timeout(GRACE, running.until_idle()).await.is_ok();
             let hangs = |shared: &&Arc<RunShared>| shared.is_undoing() && !shared.log.is_durable();
+            // Abandoning a compensation starts the next one, so abandon all that are left.
             if !idle && runs.values().any(|shared| hangs(&shared)) {
                 runs.values().filter(hangs).for_each(|shared| shared.give_up_all());
                 idle = tokio::time::timeout(GRACE, running.until_idle()).await.is_ok();
@@ -119,6 +131,7 @@ impl Runtime {
             }
         }
         let factories = &self.host().factories;
+        // Resources of idle sessions would otherwise stay open until their time-out.
         factories.sessions.close_idle(None);
         if tokio::time::timeout(GRACE, factories.closings.until_closed()).await.is_err() {
             tracing::warn!("resources of runs or sessions are still being closed");
@@ -130,6 +143,8 @@ impl Runtime {
         }
         let mut drained = Drained::default();
         for (run, shared) in runs {
+            // A run that was cancelled by its caller has ended; only this drain's own reason counts
+            // as cancelled.
             let into = match shared.log.end() {
                 Some(EventKind::RunCancelled { reason, .. }) if *reason == *REASON => &mut drained.cancelled,
                 Some(_) => &mut drained.ended,
@@ -149,10 +164,10 @@ impl Runtime {
         drained
     }
 
-    /// Lets all sinks hand on what they have put off; those that were not done by then.
+    /// Flushes all sinks. Returns the names of the sinks that were not finished at the deadline.
     async fn flush_sinks(&self, until: Option<Instant>) -> Vec<String> {
         let flushes = self.host().sinks.iter().map(|sink| async move {
-            // One that panics has nothing more to hand on.
+            // A sink that panicked has nothing more to flush.
             let flushed = AssertUnwindSafe(sink.flush()).catch_unwind();
             let flushed = match until {
                 Some(until) => tokio::time::timeout_at(until, flushed).await.is_ok(),
@@ -164,12 +179,13 @@ impl Runtime {
     }
 }
 
-/// While this is there, a run waits for a sink until the deadline only.
+/// Limits the waits for full sinks to the deadline until it is dropped.
 struct WaitsEnd<'s>(&'s [Arc<dyn EventSink>]);
 
 impl<'s> WaitsEnd<'s> {
     fn at(sinks: &'s [Arc<dyn EventSink>], deadline: Duration) -> Self {
-        // By the clock of the machine: a thread waits for the sink, and no task.
+        // Uses the system clock instead of tokio's clock, since a thread waits for the sink, not a
+        // task.
         if let Some(end) = std::time::Instant::now().checked_add(deadline) {
             sinks.iter().for_each(|sink| sink.wait_until(Some(end)));
         }

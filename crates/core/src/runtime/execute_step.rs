@@ -1,4 +1,4 @@
-//! `Runtime::execute_step`: executes one step of a run that another process has. It keeps nothing of the run.
+//! [`Runtime::execute_step`] executes a single step of a run that another process owns.
 
 use std::sync::Arc;
 
@@ -10,30 +10,34 @@ use crate::workflow::execute;
 use crate::workflow::spec::Spec;
 
 impl Runtime {
-    /// Executes one attempt at a step that was handed out by a [`StepExecutor`](crate::executor::StepExecutor) of another
-    /// runtime, which may be in another process: it finds the workflow by its name, compares the version, and calls the step
-    /// with the resources, models and middleware of this runtime. What is recorded below the step goes to `recorder` and is
-    /// kept by the run before the step continues.
+    /// Executes an attempt at a step that a [`StepExecutor`](crate::executor::StepExecutor) of
+    /// another runtime, usually in another process, has dispatched. Finds the workflow by its name,
+    /// checks its version, and executes the step with the resources, models and middleware of this
+    /// runtime. Events below the step are sent to `recorder`; the run stores them before the step
+    /// continues.
     ///
-    /// The version is that of the run: a workflow of documents of which this runtime now has another version is read from the
-    /// [store](super::RuntimeBuilder::store) of this runtime, when that is the run's. What the agents and tools that it calls
-    /// have of their own in the program is compared as when a run is resumed ([`Changes`](super::Changes)), when this runtime
-    /// has the store of the run.
+    /// The version must be the version of the run. If the workflow comes from documents and this
+    /// runtime has another version of them, the version of the run is loaded from this runtime's
+    /// [store](super::RuntimeBuilder::store), provided that both share a store. In this case the
+    /// definitions of called agents and tools are also compared, as when a run is resumed
+    /// ([`Changes`](super::Changes)).
     ///
-    /// Before all that it takes the step, with a first batch to `recorder` that holds no events: of a call that is executed
-    /// twice, at the same time or one after the other, the run lets one have the step, and the other one ends with
-    /// [`StepEnd::Refused`] before anything of the step has run. So does a call that is given to a runtime which is being
-    /// drained.
+    /// The step is claimed first, by an empty batch to `recorder`. If a call is delivered twice,
+    /// concurrently or one after the other, the run accepts one delivery. The other one ends with
+    /// [`StepEnd::Refused`] before any part of the step is executed. A call to a runtime that is
+    /// being drained also ends with `Refused`.
     ///
-    /// Whatever else goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition
-    /// of it, or of its documents (`definition_changed`), a missing resource (`missing_resource`). The outcome of a step whose run does not keep
-    /// what it records no longer matters to that run.
+    /// Other errors are part of the outcome: an unknown workflow (`unknown_workflow`), another
+    /// definition of the workflow or its documents (`definition_changed`), a missing resource
+    /// (`missing_resource`). If the run does not store the step's events, it ignores the outcome.
     ///
-    /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
-    /// step and leaves it at the deadline.
+    /// # Cancel safety
+    /// Dropping the future stops the step and everything it has started. [`drain`](Self::drain) of
+    /// this runtime waits for the step and stops it at the deadline.
     pub async fn execute_step(&self, call: StepCall, recorder: impl StepRecorder + 'static) -> StepOutcome {
         let delivery = Delivery::new(self.host(), &call, Arc::new(recorder));
-        // A drain waits for the step from here on, and leaves it to another worker even when nothing of it has run.
+        // Registered before the claim: a drain waits for the step from now on, and leaves it to
+        // another worker even if it has not started.
         let run = FarRun::begin(self.host(), &call, &delivery);
         let end = match self.taken(&call, &delivery, &run).await {
             Ok(()) => match (self.spec_of(&call).await, run) {
@@ -46,7 +50,7 @@ impl Runtime {
         call.ended(end)
     }
 
-    /// Takes the step of a call, unless this runtime is drained.
+    /// Claims the step of a call, unless this runtime is being drained.
     async fn taken(&self, call: &StepCall, delivery: &Delivery, run: &Result<FarRun>) -> Result<(), ExecutorError> {
         match run {
             Err(Error::Draining) => Err(drained(call)),
@@ -54,7 +58,7 @@ impl Runtime {
         }
     }
 
-    /// The workflow that a call is of, in the version of its run.
+    /// Returns the workflow of a call, in the version of its run.
     async fn spec_of(&self, call: &StepCall) -> Result<Arc<Spec>, Failure> {
         if call.version != StepCall::VERSION {
             let message = format!(
@@ -83,7 +87,8 @@ impl Runtime {
         };
         let spec = now.map_err(|error| Failure::from(&error))?;
         if *spec.hash() != call.definition {
-            // Without the tools of a toolset, which was there when the run began, the workflow has another definition.
+            // The definition may differ because tools of a toolset, which were available when the
+            // run started, are missing here. In this case the fetch error is the better message.
             reader.fetch_toolsets_of(&call.workflow).await.map_err(|error| Failure::from(&error))?;
             let message = format!(
                 "the step `{}` is of the workflow `{}` with the definition {}, and here the workflow has the definition {}; \
@@ -111,8 +116,8 @@ impl Runtime {
         Ok(spec)
     }
 
-    /// The version of a call's run, made of the documents that the store of this runtime keeps of it; `None` when it keeps
-    /// none of that version.
+    /// Returns the version of a call's run, loaded from the documents in this runtime's store.
+    /// Returns `None` if the store does not contain that version.
     #[cfg(feature = "documents")]
     async fn version_of_call(&self, call: &StepCall, is_it: impl Fn(&Spec) -> bool) -> Result<Option<Arc<Spec>>> {
         let (Some(store), Some(documents)) = (self.store(), &call.documents) else { return Ok(None) };
@@ -121,7 +126,7 @@ impl Runtime {
         {
             return Ok(Some(spec));
         }
-        // An earlier release kept them by their version alone.
+        // Earlier releases stored documents only by version.
         let version = (&*call.workflow, &*call.definition, Some(&*call.parts));
         Ok(self.kept_version(store, version).await?.transpose()?.filter(|spec| is_it(spec)))
     }

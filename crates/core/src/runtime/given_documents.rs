@@ -1,5 +1,5 @@
-//! Workflows that were given as documents: their agents are made and their graphs known when the runtime is built. It
-//! reads no document.
+//! Workflows that are registered as documents: creates their agents and registers their graphs when
+//! the runtime is built.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,18 +24,19 @@ use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
 
-/// Between what is said of a document that has problems and these.
+/// Separator between the name of a document with errors and the errors.
 const PROBLEMS: &str = " has problems\n";
 
-/// The error of a workflow that a node calls, for the report of the node: that of a document is shown by itself.
+/// Shortens the error of a workflow that a node calls. The errors of the workflow's document are
+/// reported separately.
 pub(super) fn in_short(error: &str) -> &str {
     error.find(PROBLEMS).map_or(error, |at| error[..at + PROBLEMS.len()].trim_end())
 }
 
-/// What a document with problems describes, and the document's name.
+/// An item that a document with errors describes, and the name of the document.
 pub(super) type Unread = (Described, Arc<str>);
 
-/// What documents describe that could not be read.
+/// Returns the items that documents with errors describe.
 pub(super) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>) -> Vec<Unread> {
     let of = |error: &DocumentError| {
         let name: Arc<str> = error.name().into();
@@ -45,21 +46,21 @@ pub(super) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>)
     errors.into_iter().flat_map(of).collect()
 }
 
-/// Why nothing is known of a name: the document that describes it has problems.
+/// Returns an error message if the item with this name is described by a document with errors.
 pub(super) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<String> {
     let unread = given(host, |given| &given.unread);
     let of_name = unread.iter().find(|((of, known), _)| *of == kind && known == name);
     of_name.map(|(_, document)| format!("its document {} has problems", OneLine(document)))
 }
 
-/// A document as it is kept: its name and its text.
+/// Name and text of a document.
 pub(super) type WrittenIn = (Arc<str>, Arc<str>);
 
 fn written_in(source: &Source) -> WrittenIn {
     (Arc::clone(source.name()), Arc::clone(source.text()))
 }
 
-/// Adds the documents that something was made of which a graph calls.
+/// Adds the documents of a callee of a graph.
 pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<WrittenIn>) {
     let more = match callee {
         Callee::Workflow(spec) => spec.written.clone(),
@@ -76,30 +77,28 @@ pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Writte
     }
 }
 
-/// What a workflow of a document has beside its graph.
+/// Data of a document's workflow in addition to its graph.
 #[derive(Clone)]
 pub(super) struct GivenDocument {
     source: Arc<Source>,
-    /// What its agents name that is not there, a line each.
+    /// Unresolved names in the document's agents, one per line.
     problems: Arc<str>,
-    /// Agents of the document. Its graphs find them before all others.
+    /// Agents of the document. Its graphs use them before all others.
     agents: Arc<[ErasedAgent]>,
-    /// Whether it is called by the document's workflow, which shows its problems.
+    /// `true` for a part of the document's workflow. The workflow reports its errors.
     is_inner: bool,
     types: Option<DocumentTypes>,
-    /// The section with its card.
-    #[cfg_attr(not(feature = "a2a-server"), allow(dead_code, reason = "only an A2A server reads it"))]
+    /// Section with the agent card.
     card: Option<Arc<Value>>,
 }
 
 impl GivenDocument {
-    /// The section of the document with the card of the workflow.
-    #[cfg(feature = "a2a-server")]
+    /// Returns the section of the document with the agent card.
     pub(super) fn card(&self) -> Option<Arc<Value>> {
         self.card.clone()
     }
 
-    /// What is wrong, with the places in the document.
+    /// Returns the error with positions in the document. `graph` are the errors of the graph.
     pub(super) fn error(&self, graph: &str) -> String {
         match self.is_inner {
             true => graph.to_owned(),
@@ -114,7 +113,7 @@ impl GivenDocument {
         self.problems.is_empty()
     }
 
-    /// Finds an agent of the document by its name.
+    /// Finds an agent of the document by name.
     ///
     /// # Errors
     /// The problem of its model.
@@ -126,18 +125,19 @@ impl GivenDocument {
         })
     }
 
-    /// The document.
+    /// Returns the name and text of the document.
     pub(super) fn text(&self) -> WrittenIn {
         written_in(&self.source)
     }
 
-    /// The workflow, unless its types in the program do not fit the document.
+    /// Returns the workflow, or an error if its types in the program do not match the document.
     pub(super) fn fits_types(&self, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
         fits_types(self.types, graph, spec, resolve)
     }
 }
 
-/// The workflow of a graph, unless the types that the program says it has do not fit what it calls.
+/// Returns the workflow of a graph, or an error if the types that the program declares do not match
+/// the items that it calls.
 fn fits_types(types: Option<DocumentTypes>, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
     let Some(types) = types else { return Ok(spec) };
     let typed = types.typed(graph).to_spec(resolve)?;
@@ -145,19 +145,22 @@ fn fits_types(types: Option<DocumentTypes>, graph: &Graph, spec: Spec, resolve: 
     if problems.is_empty() { Ok(spec) } else { Err(problems.join("\n")) }
 }
 
-/// What the runtime of the process knows: the documents that are included in the program.
+/// Returns the items of the default runtime: the documents that are included in the program.
 pub(super) fn of_process() -> Given {
     with_documents(Given::default(), included(), &AgentModels::default())
 }
 
-/// Adds agents and graphs of the documents. An agent belongs to its document: if another agent has the same name, the agent is
-/// known by the name of its workflow and its own, such as `billing.reader`.
+/// Registers agents and graphs of the documents. An agent belongs to its document: if another agent
+/// has the same name, it is registered with the name of its workflow as prefix, such as
+/// `billing.reader`.
 pub(super) fn with_documents<'d>(
     mut given: Given,
     documents: impl IntoIterator<Item = &'d Document>,
     models: &AgentModels,
 ) -> Given {
     let documents: Vec<&Document> = documents.into_iter().collect();
+    // Names are counted first: an agent whose name occurs more than once gets a prefix in every
+    // document.
     let mut described: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for name in
         given.agents.iter().map(|(agent, _)| Arc::clone(agent.name())).chain(linked_agents().names().map(Arc::from))
@@ -178,6 +181,8 @@ pub(super) fn with_documents<'d>(
                 Some(0 | 1) | None => erased.clone(),
                 Some(_) => ErasedAgent::new(agent.name(format!("{}.{}", document.name(), erased.name()))),
             };
+            // The agent can be found under both names, and its document must be stored in either
+            // case.
             given.written_agents.push((erased.clone(), written_in(document.source())));
             if !known.is(&erased) {
                 given.written_agents.push((known.clone(), written_in(document.source())));
@@ -200,7 +205,7 @@ pub(super) fn with_documents<'d>(
     given
 }
 
-/// What the name of an agent's tool leads to: a tool, or a toolset with all that it has.
+/// Resolves a name in the tools of an agent: a tool, or a toolset with all its tools.
 fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
     let of_name = |tool: &&ToolRef| **tool.catalogue_name() == *name;
     let of_program = || given.tools.iter().map(|(tool, _)| tool);
@@ -224,11 +229,12 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
 }
 
 impl Runtime {
-    /// Reads the text of a document as [`Document::read`] does and checks it as [`check`](Self::check) does, so that one pass
-    /// has all that is wrong: of a document that cannot be read, also the tools, agents and workflows that are not there.
+    /// Reads a document like [`Document::read`] and checks it like [`check`](Self::check). If the
+    /// document cannot be read, unresolved names of tools, agents and workflows are reported too,
+    /// so that all errors are found at once.
     ///
     /// # Errors
-    /// All problems, each with its place in the document.
+    /// All errors, each with its position in the document.
     pub async fn read_document(
         &self,
         name: impl Into<Arc<str>>,
@@ -240,12 +246,12 @@ impl Runtime {
         }
     }
 
-    /// Whether this runtime can execute a document, also one that it was not given: whether all tools, agents and workflows
-    /// that the document names are there and take what they are given. Nothing is called; tools of toolsets that it names
-    /// are fetched.
+    /// Checks that this runtime can execute a document, which does not have to be registered: that
+    /// the tools, agents and workflows that it names exist and accept their inputs. Calls nothing;
+    /// the tools of toolsets that it names are fetched.
     ///
     /// # Errors
-    /// All problems, each with its place in the document.
+    /// All errors, each with its position in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
         let (sentences, of_graphs) = self.problems_of(document, false).await;
         let all = [vec![(String::new(), sentences.join("\n"))], of_graphs].concat();
@@ -253,7 +259,8 @@ impl Runtime {
         if error.problems().is_empty() { Ok(()) } else { Err(error) }
     }
 
-    /// What [`check`](Self::check) reports: of the toolsets and the agents, and of the graphs.
+    /// Returns the problems for [`check`](Self::check): those of toolsets and agents, and those of
+    /// graphs.
     async fn problems_of(&self, document: &Document, is_draft: bool) -> (Vec<String>, Vec<OfGraph>) {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
@@ -273,6 +280,7 @@ impl Runtime {
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
         let mut sentences = [unfetched, problems].concat();
+        // An agent whose model is replaced does not need the provider that its document names.
         let named = document.models().filter(|(agent, _)| models.of(agent).is_none());
         let named: Vec<_> = named.filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?))).collect();
         if !named.is_empty() {
@@ -284,6 +292,7 @@ impl Runtime {
                 }
             }
         }
+        // A graph may call the graphs before it, so they are resolved in order.
         let mut of_graphs = Vec::new();
         for graph in document.graphs() {
             let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document);
@@ -297,9 +306,10 @@ impl Runtime {
         (sentences, of_graphs)
     }
 
-    /// The problems of a document that could not be read, with those that [`check`](Self::check) has of what was read of it
-    /// and those of all names in it.
-    pub(crate) async fn check_what_was_read(&self, error: DocumentError) -> DocumentError {
+    /// Adds to the errors of an unreadable document the problems that [`check`](Self::check) finds
+    /// in its readable parts, and all unresolved names.
+    #[doc(hidden)]
+    pub async fn check_what_was_read(&self, error: DocumentError) -> DocumentError {
         let checkable = Arc::clone(error.checkable());
         let mut error = error;
         if let Some(draft) = &checkable.draft {
@@ -324,7 +334,7 @@ impl Runtime {
                 None => tools_of(&given, &of.name).err(),
             };
             let at = match unknown_server(&given, &of.name) {
-                // The word that is wrong, as in the report of a document without mistakes.
+                // Points at the wrong word, as in the report of a readable document.
                 Some((server, _)) => error.word_at(of.server_at.as_ref().unwrap_or(&of.at), server),
                 None => of.at.clone(),
             };
@@ -339,7 +349,7 @@ impl Runtime {
         error.with(more)
     }
 
-    /// What a name in a document refers to: what the document describes, or what this runtime knows.
+    /// Resolves a name in a document among its own items and the items of this runtime.
     fn found_for(
         &self,
         agents: &[ErasedAgent],
@@ -353,7 +363,7 @@ impl Runtime {
             (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
             (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
             (None, None) if kind == ReferenceKind::Workflow && name == document.name() => Err(calls_itself(name)),
-            // What is wrong with it is said by itself.
+            // The errors of this part are reported separately.
             (None, None) if kind == ReferenceKind::Workflow && document.inner().iter().any(|of| of.name == name) => {
                 Err(String::new())
             }

@@ -1,5 +1,5 @@
-//! `GivenNow`: what a runtime was given, as it is now. Documents may be replaced while runs are executed, so whoever looks
-//! has a list of one moment. It makes nothing and finds nothing by its name.
+//! `GivenNow`: the currently registered items of a runtime. Documents may be reloaded while runs
+//! are executed, so readers take a snapshot.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -8,10 +8,10 @@ use super::catalogue::Given;
 use crate::error::Result;
 use crate::run::Host;
 
-/// What a host was given; shared by all that is made of the host.
+/// Registered items of a host, shared by all clones of the host.
 pub(super) struct GivenNow {
     given: RwLock<Arc<Given>>,
-    /// Whether it may become something else.
+    /// `true` if the items can change.
     #[cfg(feature = "documents")]
     changes: bool,
 }
@@ -25,7 +25,7 @@ impl GivenNow {
         }
     }
 
-    /// The same, when it may become something else.
+    /// Sets if the items can change.
     #[cfg(feature = "documents")]
     pub(super) fn changing(self, changes: bool) -> Self {
         Self { changes, ..self }
@@ -35,7 +35,7 @@ impl GivenNow {
         Arc::clone(&self.given.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the list from now on, or leaves it unchanged after an error.
+    /// Applies a change. After an error the items remain unchanged.
     pub(super) fn change(&self, change: impl FnOnce(&mut Given) -> Result<()>) -> Result<()> {
         let mut now = self.given.write().unwrap_or_else(PoisonError::into_inner);
         let mut given = Given::clone(&now);
@@ -44,19 +44,20 @@ impl GivenNow {
         Ok(())
     }
 
-    /// What is known from now on.
+    /// Replaces all items.
     #[cfg(feature = "documents")]
     pub(super) fn replace(&self, given: Arc<Given>) {
         *self.given.write().unwrap_or_else(PoisonError::into_inner) = given;
     }
 }
 
-/// All that a host was given, as it is now.
+/// Returns a snapshot of the registered items.
 pub(super) fn given_now(host: &Host) -> Arc<Given> {
     static OF_PROCESS: OnceLock<Arc<Given>> = OnceLock::new();
     match host.part::<GivenNow>() {
         Some(given) => given.now(),
-        // The runtime of the process was given nothing; documents may be linked into the program.
+        // The default runtime of the process has no registered items, but documents may be linked
+        // into the program.
         #[cfg(feature = "documents")]
         None => Arc::clone(OF_PROCESS.get_or_init(|| Arc::new(super::given_documents::of_process()))),
         #[cfg(not(feature = "documents"))]
@@ -64,22 +65,22 @@ pub(super) fn given_now(host: &Host) -> Arc<Given> {
     }
 }
 
-/// What was given of a kind, at one moment.
+/// The registered items of a kind, in a snapshot.
 pub(super) struct GivenList<T: 'static> {
     given: Arc<Given>,
     of: fn(&Given) -> &Vec<T>,
 }
 
 impl<T> GivenList<T> {
-    /// All that was given at this moment.
+    /// Returns the snapshot from which the list was taken.
     #[cfg(feature = "dynamic")]
     pub(super) fn moment(&self) -> &Arc<Given> {
         &self.given
     }
 }
 
-/// A host that stays at one moment: of two documents that are read at once, not one is in the old and the other in the new
-/// version. `None` when nothing changes.
+/// Returns a copy of the host that is fixed to a snapshot. It ensures that documents that refer to
+/// each other are resolved in the same version. Returns `None` if the host cannot change.
 #[cfg(feature = "documents")]
 pub(super) fn at_moment(host: &Host, given: &Arc<Given>) -> Option<Host> {
     host.part::<GivenNow>().filter(|now| now.changes)?;
@@ -96,7 +97,8 @@ impl<T> Deref for GivenList<T> {
     }
 }
 
-/// What is given of a kind; nothing for the runtime of the process.
+/// Returns the registered items of a kind. Empty for the default runtime of the process, except for
+/// linked documents.
 pub(super) fn given<T: 'static>(host: &Host, of: fn(&Given) -> &Vec<T>) -> GivenList<T> {
     GivenList { given: given_now(host), of }
 }

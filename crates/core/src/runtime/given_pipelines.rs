@@ -1,4 +1,5 @@
-//! Workflows that were given as pipelines: their graphs, and the agents and tools that they were made of. It makes no graph.
+//! Workflows that are registered as pipelines: their graphs, and the agents and tools that they
+//! contain.
 
 use std::panic::Location;
 
@@ -8,14 +9,15 @@ use super::runtime_builder::RuntimeBuilder;
 use crate::pipeline::{Given, Pipeline};
 
 impl RuntimeBuilder {
-    /// Makes the workflow of a [pipeline](crate::pipeline) known by a name. Agents and tools that it was made of are known by theirs;
-    /// those that it names may be given before or after. Its input is `input`:
+    /// Registers the workflow of a [pipeline](crate::pipeline) under a name. Agents and tools that
+    /// the pipeline contains are registered under their own names. Agents and tools that it refers
+    /// to by name may be registered before or after. The input is named `input`:
     /// `runtime.start_named("report", json!({"input": "rust"}))`.
     ///
-    /// What is wrong with it is an error where the workflow is used, and a problem of the
-    /// [`catalogue`](super::Runtime::catalogue): all of it at once.
+    /// Errors in the pipeline are reported together, when the workflow is used and as a problem of
+    /// the [`catalogue`](super::Runtime::catalogue).
     ///
-    /// The middleware, the limits and the store of its runs are those of this builder.
+    /// The middleware, limits and store of this builder apply to its runs.
     #[doc(alias = "to_app")]
     #[track_caller]
     pub fn pipeline(mut self, name: impl AsRef<str>, pipeline: impl Into<Pipeline>) -> Self {

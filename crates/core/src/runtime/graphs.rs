@@ -1,5 +1,6 @@
-//! Workflows that were given as graphs: what the names in them refer to, among all that the runtime knows. A graph is
-//! read when its workflow is first asked for, and again when the tools of a toolset that it names have changed.
+//! Workflows that are registered as graphs: resolves the names in them among all items of the
+//! runtime. A graph is resolved when its workflow is first used, and again when the tools of a
+//! toolset that it names have changed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use super::catalogue_entry::Origin;
 use super::given_documents::{add_written, in_short};
 use super::given_now::given_now;
 use super::unknown_toolsets::is_unknown;
+use crate::__private::extension::{RuntimeParts, ToolAddresses};
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
@@ -24,23 +26,23 @@ use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
 
-/// A graph that a runtime was given.
+/// A graph that is registered with a runtime.
 #[derive(Clone)]
 pub(super) struct GivenGraph {
     pub(super) graph: Arc<Graph>,
-    /// Why it could not be made.
+    /// Error if the graph could not be created.
     problem: Option<Arc<str>>,
-    /// The document that it was read from.
+    /// The document from which the graph was read.
     #[cfg(feature = "documents")]
     document: Option<super::given_documents::GivenDocument>,
-    /// The workflow of it, once it was asked for.
+    /// The resolved workflow, after its first use.
     last: Arc<Mutex<Option<Read>>>,
 }
 
-/// A graph that was read.
+/// A resolved graph.
 struct Read {
     spec: Arc<Spec>,
-    /// The toolsets that it names, each with the tools that it had.
+    /// The toolsets that it names, each with the tools at that time.
     toolsets: Vec<(ToolsetRef, Option<Arc<[ToolRef]>>)>,
 }
 
@@ -69,17 +71,17 @@ impl GivenGraph {
         Self { document: Some(document), ..Self::new(graph) }
     }
 
-    /// The same, to be read anew: what its names refer to may have changed.
+    /// Returns a copy that will be resolved again, because its names may refer to other items now.
     pub(super) fn unread(&self) -> Self {
         Self { last: Arc::default(), ..self.clone() }
     }
 
-    /// In place of a workflow of this name that cannot be made.
+    /// Creates a placeholder for a workflow whose graph cannot be created.
     pub(super) fn unmade(name: &str, problem: &str) -> Self {
         Self { problem: Some(problem.into()), ..Self::new(Graph::new(name, "")) }
     }
 
-    /// The form that is executed.
+    /// Resolves the graph to the form that is executed.
     fn read(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.to_string());
@@ -98,13 +100,15 @@ impl GivenGraph {
         spec
     }
 
-    /// The workflow, by what was given at the moment at which this graph was; `within` are the graphs that are being read, which call it.
+    /// Returns the resolved workflow. `moment` is the snapshot of registered items from which this
+    /// graph was taken. `within` are the graphs that are being resolved and call this one.
     pub(super) fn spec(&self, host: &Host, moment: &Arc<Given>, within: &[&str]) -> Result<Arc<Spec>> {
         if let Some(read) = self.last().as_ref().filter(|read| read.is_current()) {
             return Ok(Arc::clone(&read.spec));
         }
         let name = self.graph.name.as_str();
         let problem = |problem| Error::Build { what: "workflow", name: name.into(), problem };
+        // A cycle of workflows would never end.
         if within.contains(&name) {
             let way: Vec<&str> = within.iter().copied().chain([name]).collect();
             return Err(problem(in_circle(&way)));
@@ -116,7 +120,7 @@ impl GivenGraph {
         #[cfg(not(feature = "documents"))]
         let _ = moment;
         let within: Vec<&str> = within.iter().copied().chain([name]).collect();
-        // Asked before they are looked at: what changes meanwhile is seen next time.
+        // Taken before the names are resolved, so that a change in between is noticed next time.
         let toolsets = toolsets_of(host, &self.graph);
         let toolsets = toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
         #[cfg(feature = "documents")]
@@ -139,7 +143,7 @@ impl GivenGraph {
         }
         let spec = Arc::new(spec);
         let mut last = self.last();
-        // Two that read it at once have made the same.
+        // Another thread may have resolved the graph at the same time, with an equal result.
         if let Some(read) = last.as_ref().filter(|read| read.is_current()) {
             return Ok(Arc::clone(&read.spec));
         }
@@ -153,13 +157,16 @@ impl GivenGraph {
 }
 
 impl Runtime {
-    /// Fetches the tools of the toolsets that a workflow of a graph and the workflows that it calls name, all at once, so
-    /// that reading the graph calls no server. The nodes that call a tool which cannot be fetched try it again. Toolsets that are
-    /// unknown to this runtime are left out.
+    /// Fetches the tools of the toolsets that a workflow of a graph, and the workflows that it
+    /// calls, refer to. They are fetched concurrently, so that resolving the graph calls no server.
+    /// Nodes whose tool cannot be fetched try again when they run. Toolsets whose state is unknown
+    /// to this runtime are skipped.
     ///
     /// # Errors
-    /// The first [`Error::Toolset`] when some cannot be fetched; the graph can be read nevertheless.
-    pub(crate) async fn fetch_toolsets_of(&self, workflow: &str) -> Result<()> {
+    /// The first [`Error::Toolset`] if toolsets cannot be fetched. The graph can be resolved
+    /// nevertheless.
+    #[doc(hidden)]
+    pub async fn fetch_toolsets_of(&self, workflow: &str) -> Result<()> {
         let host = self.host();
         if given(host, |given| &given.toolsets).is_empty() {
             return Ok(());
@@ -176,27 +183,27 @@ impl Runtime {
     }
 }
 
-#[cfg(all(feature = "a2a-server", feature = "documents"))]
+#[cfg(feature = "documents")]
 impl Runtime {
-    /// The section of a document with the card of its workflow.
-    pub(crate) fn card_section(&self, workflow: &str) -> Option<Arc<Value>> {
+    /// Returns the section of a document with the agent card of its workflow.
+    pub fn card_section(&self, workflow: &str) -> Option<Arc<Value>> {
         let graphs = graphs(self.host());
         let found = graphs.iter().find(|(graph, _)| graph.graph.name == workflow);
         found.and_then(|(graph, _)| graph.document.as_ref()?.card())
     }
 }
 
-#[cfg(feature = "cli")]
 impl Runtime {
-    /// A graph as it was given, by its name.
-    pub(crate) fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
+    /// Returns a registered graph by name.
+    pub fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
         let graphs = graphs(self.host());
         let found = graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
         found.map(|(graph, _)| Arc::clone(&graph.graph))
     }
 
-    /// The graphs that belong to one, such as those of the parts of a pipeline: that it calls, and that are named after it.
-    pub(crate) fn graphs_within(&self, graph: &Graph) -> Vec<Graph> {
+    /// Returns the graphs that a graph calls and whose names start with its name, such as the parts
+    /// of a pipeline.
+    pub fn graphs_within(&self, graph: &Graph) -> Vec<Graph> {
         let (mut found, mut seen, mut open) = (Vec::new(), BTreeSet::new(), vec![Arc::new(graph.clone())]);
         while let Some(of) = open.pop() {
             let calls = of.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.callees());
@@ -212,12 +219,12 @@ impl Runtime {
     }
 }
 
-/// The toolsets that a graph names, and the graphs that it calls.
+/// Returns the toolsets that a graph refers to, including the graphs that it calls.
 fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
     named_among(&given(host, |given| &given.toolsets), &graphs(host), graph)
 }
 
-/// The same of these toolsets, of a graph that is not known.
+/// Returns those of `all` toolsets that an unregistered graph refers to.
 #[cfg(feature = "documents")]
 pub(super) fn toolsets_named(all: &[(ToolsetRef, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
     named_among(all, &[], graph)
@@ -253,19 +260,19 @@ fn in_short(error: &str) -> &str {
     error
 }
 
-/// That a workflow calls itself, by way of others or not.
+/// Returns the message for a workflow that calls itself, directly or indirectly.
 fn in_circle(way: &[&str]) -> String {
     let way: Vec<String> = way.iter().map(|name| format!("`{name}`")).collect();
     format!("it calls itself: {}", way.join(" calls "))
 }
 
-/// The error of a workflow that calls itself, for the report of what calls it.
+/// Returns the error of a workflow that calls itself, for the report of its caller.
 #[cfg(feature = "documents")]
 pub(super) fn calls_itself(name: &str) -> String {
     format!("the workflow `{name}` cannot be built: {}", in_circle(&[name, name]))
 }
 
-/// What a name in a graph refers to.
+/// Resolves a name in a graph.
 pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
     let found = match kind {
         ReferenceKind::Tool => tool(host, name),
@@ -284,21 +291,23 @@ pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str
     })
 }
 
-/// Whether a toolset could have a tool of a name, or of `SERVER:TOOL`.
+/// `true` if a toolset may contain a tool with this name, or with the name `SERVER:TOOL`.
 pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
     toolset.could_have(name) || of_server(name).is_some_and(|name| toolset.could_have(&name))
 }
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
-    #[cfg(feature = "a2a-client")]
-    if let Some(tool) = super::endpoints::tool_at(host, name) {
-        return tool.map(Callee::Tool).map_err(|error| error.to_string());
+    for addresses in inventory::iter::<ToolAddresses> {
+        if let Some(tool) = (addresses.tool)(RuntimeParts(host), name) {
+            return tool.map(Callee::Tool);
+        }
     }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
     let mut unavailable = None;
     let tools = given(host, |given| &given.tools);
     let of_program = tools.iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
+    // This function does not wait, so a toolset counts only if its tools were fetched before.
     for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
         let is_unknown = is_unknown(host, toolset);
         let Some(tools) = toolset.last_fetched().filter(|_| !is_unknown) else {
@@ -319,6 +328,7 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
         known.extend(tools.iter().map(of_toolset));
     }
     let is_known = |name: &str| known.iter().any(|(_, tool, _)| **tool.catalogue_name() == *name);
+    // `SERVER:TOOL` is an alias, used only if no tool has the literal name.
     let whole = of_server(name).filter(|whole| !is_known(name) && is_known(whole));
     let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
@@ -328,6 +338,7 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
         return Err(problem.to_string());
     }
+    // The tool may exist in an unavailable toolset. The node fetches it when it runs.
     if let (None, Some((toolset, name))) = (&found, unavailable) {
         let definition = ToolDefinition::new(name, "", Value::Bool(true));
         return Ok(Callee::Unfetched(toolset, Arc::new(definition)));
@@ -339,7 +350,8 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     })
 }
 
-/// Returns the server in the name of a tool if the runtime has none of this name, with a hint to the nearest one.
+/// Returns the server in the name of a tool if the runtime has no such server, with a hint to the
+/// most similar name.
 pub(super) fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
     let tool = name.strip_prefix("mcp.")?;
     let server = tool.split_once('.').map_or(tool, |(server, _)| server);
@@ -348,11 +360,12 @@ pub(super) fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n st
     is_unknown.then(|| (server, did_you_mean(nearest(server, servers()))))
 }
 
-/// The remedy for an unknown server, at the end of the sentence.
+/// Advice for an unknown server, appended to the message.
 const NO_SERVER_REMEDY: &str = "; give its runtime an `McpClient` of this name, or its configuration an entry in \
                                 `mcp_servers`";
 
-/// Returns the error about an unknown tool, with the nearest name. The prefix `a2a.` makes it an agent.
+/// Returns the error for an unknown tool, with the most similar name. The prefix `a2a.` means an
+/// agent.
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
     if let Some((server, hint)) = unknown_server(given, name) {
         return format!(
@@ -361,7 +374,7 @@ pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> Str
     }
     let near = did_you_mean(near);
     match name.strip_prefix("a2a.") {
-        // With the feature it is found.
+        // With the feature, this name is resolved before.
         Some(endpoint) if endpoint.contains("://") => {
             format!("the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built")
         }
@@ -398,7 +411,8 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
         return Err(format!("the agent `{name}` cannot be built: {problem}"));
     }
     let known = || given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
-    // Documents with agents of one name have them as `WORKFLOW.NAME`.
+    // Agents of documents are named `WORKFLOW.NAME` if several documents have an agent of this
+    // name.
     let of_document = |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
     let near = known().find(of_document).or_else(|| nearest(name, known()));
     let give = match near {

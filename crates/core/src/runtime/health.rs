@@ -1,5 +1,5 @@
-//! `Runtime::health`: what the phases of `boot` find now, all of them. It changes nothing: no document is read again, no run is
-//! started.
+//! `Runtime::health`: runs the checks of `boot` again, all of them, without changing anything.
+//! Documents are not reloaded and no run is started.
 
 use std::fmt;
 
@@ -10,22 +10,23 @@ use super::document_set::DocumentsOfRuntime;
 #[cfg(feature = "documents")]
 use crate::document::{Document, FolderError};
 
-/// What a runtime lacks of what it needs, phase by phase: see [`Runtime::health`]. It prints a line for each phase.
+/// The problems of a runtime, by phase: see [`Runtime::health`]. Displayed with a line for each
+/// phase.
 #[derive(Debug)]
 pub struct Health(Vec<BootError>);
 
 impl Health {
-    /// Whether no phase has a problem.
+    /// Returns `true` if no phase has a problem.
     pub fn is_well(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The problems, one for each phase that has any, in the order of the phases.
+    /// Returns the problems, at most one for each phase, in the order of the phases.
     pub fn problems(&self) -> &[BootError] {
         &self.0
     }
 
-    /// What is wrong in a phase.
+    /// Returns the problem of a phase.
     pub fn problem_of(&self, phase: BootPhase) -> Option<&BootError> {
         self.0.iter().find(|problem| problem.phase() == phase)
     }
@@ -45,16 +46,20 @@ impl fmt::Display for Health {
 }
 
 impl Runtime {
-    /// Looks at what [`boot`](super::RuntimeBuilder::boot) looks at, now and in all phases: the entries of the
-    /// configuration, the store, which is asked for a run, toolsets for their tools, folders of documents for their files, all
-    /// names, and the models of agents with their keys. For the health check of a service, and
-    /// for whoever wants to know why it answers as it does.
+    /// Performs the checks of [`boot`](super::RuntimeBuilder::boot) now, in all phases: the entries
+    /// of the configuration; the store, by listing a run; the tools of all toolsets; the folders of
+    /// documents; all names; and the models of agents with their API keys. Use it for the health
+    /// check of a service and for diagnosis.
     ///
-    /// Each MCP server is asked for its tools, and each A2A agent for its card, also where those were fetched before; a
-    /// connection that was lost is opened anew. Of another toolset [`Toolset::check`](crate::tool::Toolset::check) decides.
-    /// Documents are those that were read last: one that had a mistake
-    /// when it was [read again](Self::reload_documents) is a problem until it is read without one. The whole takes as long as the
-    /// slowest store and toolset; dropping the future ends it.
+    /// Fetches the tools of each MCP server and the card of each A2A agent, also if they were
+    /// fetched before. A lost connection is reopened. For other toolsets,
+    /// [`Toolset::check`](crate::tool::Toolset::check) is called. Documents are those that were
+    /// loaded last: a document with an error when it was [reloaded](Self::reload_documents) is a
+    /// problem until it is loaded successfully. The checks take as long as the slowest store and
+    /// toolset.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the checks.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -84,7 +89,7 @@ impl Runtime {
         Health(problems)
     }
 
-    /// Why a folder of documents cannot be listed.
+    /// Returns the error if a folder of documents cannot be listed.
     #[cfg(feature = "documents")]
     async fn problem_of_folders(&self) -> Option<BootError> {
         let folders = self.host().part::<DocumentsOfRuntime>()?.folders.clone();

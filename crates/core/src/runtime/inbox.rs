@@ -1,5 +1,5 @@
-//! The questions that runs wait for, of one run and of all runs of the store: an inbox for the persons who answer them. It
-//! answers none; [`Runtime::approve`] and [`Runtime::answer`] do.
+//! Open questions of a run and of all runs in the store: an inbox for the people who answer them.
+//! [`Runtime::approve`] and [`Runtime::answer`] answer questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,19 +9,17 @@ use serde::Serialize;
 
 use super::Runtime;
 use crate::error::Result;
-#[cfg(feature = "mcp-server")]
 use crate::event::named_question;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-#[cfg(feature = "mcp-server")]
 use crate::run::NodeState;
 use crate::run::{RunHandle, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// How many journals are read at once.
+/// Number of journals that are read concurrently.
 const AT_ONCE: usize = 8;
 
 /// A question that a run waits for.
@@ -30,54 +28,57 @@ const AT_ONCE: usize = 8;
 #[doc(alias = "InteractionRequest")]
 #[doc(alias = "interaction_id")]
 pub struct OpenQuestion {
-    /// The run that asks.
+    /// Run that asks.
     pub run: RunId,
-    /// What identifies the question, such as `review@3f2a91c0`: the path and which asking at it this is, since a step that is
-    /// retried asks again. [`Runtime::approve`] and its like take it in the place of the path; the answer is refused then when
-    /// this question is not open any more.
+    /// Identifier of the question, such as `review@3f2a91c0`. It consists of the path and a part
+    /// for this particular question, since a retried step asks again. [`Runtime::approve`] and
+    /// similar functions accept it instead of the path; the answer is then refused if the question
+    /// is not open any more.
     pub id: String,
-    /// The name of its workflow or agent.
+    /// Name of the workflow or agent.
     pub name: Arc<str>,
-    /// What the run was tagged with.
+    /// Tags of the run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// On whose behalf the run was started.
+    /// Caller of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
-    /// Where it asks, as [`Runtime::approve`] takes it: a gate or another node, such as `review`, or the call of a tool, such
-    /// as `tool#1.refund`.
+    /// Path of the question, as accepted by [`Runtime::approve`]: a gate or another node, such as
+    /// `review`, or a tool call, such as `tool#1.refund`.
     pub path: String,
-    /// The question, for a person to read.
+    /// Text of the question.
     pub message: String,
-    /// What it is about: the payload of a gate, what a node reads, the arguments of a call.
+    /// Subject of the question: the payload of a gate, the inputs of a node, or the arguments of a
+    /// call.
     pub about: Encoded,
-    /// The JSON Schema of the answer.
+    /// JSON Schema of the answer.
     pub answer: Encoded,
-    /// When it was asked; its age is what has passed since.
+    /// Time at which it was asked.
     pub asked: Timestamp,
-    /// When it is too late to answer; `None`: never.
+    /// Time after which it cannot be answered. `None` means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// What happens when nobody has answered by then.
+    /// Action if it is not answered in time.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
-    /// Whether something was asked at its path before.
+    /// `true` if an earlier question was asked at the same path.
     #[serde(skip)]
     asked_before: bool,
 }
 
-#[cfg(feature = "mcp-server")]
 impl OpenQuestion {
-    /// What names the question among all of its run: the path of the first one there, the id of a later one. So an answer to an
-    /// earlier question never names a later one, and most names are those that the workflow gives.
-    pub(crate) fn key(&self) -> &str {
+    /// Returns the key of the question within its run: the path of the first question there, the id
+    /// of a later one. An answer to an earlier question therefore never applies to a later one, and
+    /// most keys are names from the workflow.
+    pub fn key(&self) -> &str {
         if self.asked_before { &self.id } else { &self.path }
     }
 }
 
 impl Runtime {
-    /// The questions that runs of the store wait for, the oldest first, wherever these runs are executed. The filter is
-    /// about runs; without a status in it, all that wait are looked at. Their journals are read.
+    /// Returns the open questions of runs in the store, oldest first, for all processes. The filter
+    /// selects runs; without a status in the filter, all waiting runs are included. Reads the
+    /// journals of these runs.
     ///
     /// ```
     /// # use agentflow::prelude::*;
@@ -102,11 +103,11 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// When the runtime has no store, or it cannot list its runs or read one of them.
+    /// If the runtime has no store, or the store cannot list its runs or read one of them.
     pub async fn approvals(&self, filter: RunFilter) -> Result<Vec<OpenQuestion>> {
         let store = self.require_store()?;
         let filter = match filter.get_statuses().is_empty() {
-            // What undoes a call may ask, too.
+            // Compensations may ask questions too.
             true => filter.status(RunStatus::Paused).status(RunStatus::Compensating),
             false => filter,
         };
@@ -121,9 +122,8 @@ impl Runtime {
         Ok(all)
     }
 
-    /// What one run asks, the oldest question first.
-    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-    pub(crate) async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
+    /// Returns the open questions of a run, oldest first.
+    pub async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
         let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
         Ok(all)
@@ -131,13 +131,15 @@ impl Runtime {
 }
 
 impl<T> RunHandle<T> {
-    /// Waits until the run asks a person, and returns its oldest open question; `None` when the run has ended. A question that
-    /// is open already is returned at once, and again until it is answered.
+    /// Waits until the run asks a person, and returns its oldest open question. Returns `None` if
+    /// the run has ended. An open question is returned at once, and again until it is answered.
     ///
-    /// No store is needed, and the run may be executed by another process: see
-    /// [`Runtime::attach`](crate::Runtime::attach). Without a limit of time it waits as long as the run does; dropping the
-    /// future changes nothing in the run. A question may be answered by somebody else meanwhile: the answer given to it then
-    /// is refused.
+    /// It works without a store, and for runs of other processes: see
+    /// [`Runtime::attach`](crate::Runtime::attach). It waits without a time limit. If another
+    /// person answers the question first, a later answer to it is refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not affect the run.
     ///
     /// ```
     /// # use agentflow::prelude::*;
@@ -161,8 +163,8 @@ impl<T> RunHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the run stops here without an end, as when its runtime is [drained](crate::Runtime::drain), or its store cannot
-    /// be read.
+    /// If the run stops in this process without ending, for example because its runtime is
+    /// [drained](crate::Runtime::drain), or the store cannot be read.
     pub async fn asked(&self) -> Result<Option<OpenQuestion>> {
         self.until_asks(|events| {
             let all = questions(&RunRecord::from_events(events)?, events);
@@ -171,18 +173,18 @@ impl<T> RunHandle<T> {
         .await
     }
 
-    /// Waits until the question of an id is not open any more: it was answered, or nothing asks it now.
+    /// Waits until the question with this id is closed: it was answered, or it is not asked any
+    /// more.
     ///
     /// # Errors
     /// As [`asked`](Self::asked).
-    #[cfg(feature = "mcp-server")]
-    pub(crate) async fn until_closed(&self, id: &str) -> Result<()> {
+    pub async fn until_closed(&self, id: &str) -> Result<()> {
         let (path, _) = named_question(id);
-        // What is no path is asked nowhere.
+        // An id without a valid path belongs to no question.
         let Ok(path) = path.parse::<StepPath>() else { return Ok(()) };
         let closes = |event: &Event| match &event.kind {
             _ if event.path == path => true,
-            // What it belongs to ends, is tried again, or continues without it.
+            // The enclosing step has ended, is retried, or continues without the answer.
             EventKind::RunResumed { .. } | EventKind::RunCompensating { .. } => path.belongs_to(&event.path),
             kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };
@@ -197,7 +199,7 @@ impl<T> RunHandle<T> {
     }
 }
 
-/// What a run asks, by its journal.
+/// Returns the open questions of a run, given its journal.
 fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
     let state = RunState::of_questions(events.iter().map(|event| (&event.path, &event.kind)));
     if !state.asks() {
@@ -237,7 +239,7 @@ mod tests {
     use crate::event::{ApprovalRequest, RunBody, RunStarted, WorkflowStarted};
     use crate::path::compared;
 
-    /// A run with this number of rounds that ends with a question.
+    /// Returns the journal of a run with this number of rounds, followed by a question.
     fn journal(rounds: u32) -> Vec<Event> {
         let started = || WorkflowStarted::new("rounds".into(), "".into(), Encoded::null());
         let run_id = RunId::new("run-1");
@@ -264,8 +266,8 @@ mod tests {
         events
     }
 
-    /// Counts comparisons of paths. A list of questions needs none for an event that is not a question, and the state of all
-    /// nodes needs a few, for a journal of any length.
+    /// Counts comparisons of paths. Listing questions needs at most one comparison per event, and
+    /// the state of all nodes a few, independent of the journal's length.
     #[test]
     fn the_cost_of_an_event_does_not_grow_with_the_journal() {
         for rounds in [200, 20_000] {

@@ -1,5 +1,5 @@
-//! Starts and calls documents that are included in the program, with the types that the program gives them. It reads no
-//! document.
+//! Starts and calls documents that are included in the program, with the types that the macro
+//! declares.
 
 #![allow(missing_docs, reason = "named by expansions only")]
 
@@ -14,7 +14,7 @@ use crate::tool::StepPlace;
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::run_by_names;
 
-/// The inputs of an included document.
+/// Inputs of an included document.
 #[derive(Debug, Default)]
 pub struct IncludedInputs {
     json: String,
@@ -22,7 +22,7 @@ pub struct IncludedInputs {
 }
 
 impl IncludedInputs {
-    /// Adds one.
+    /// Adds an input.
     #[must_use]
     pub fn with(mut self, name: &str, value: &impl NodeValue) -> Self {
         match value.encode() {
@@ -46,7 +46,7 @@ impl IncludedInputs {
     }
 }
 
-/// A run of the document of a name that is about to be started.
+/// Creates the request to start a run of an included document.
 pub fn start_included<'r, T: NodeValue>(
     runtime: &'r Runtime,
     name: &'static str,
@@ -59,10 +59,11 @@ pub fn start_included<'r, T: NodeValue>(
     StartRun::new(runtime, Described::Named(name, object), Box::new(decode))
 }
 
-/// Runs the document of a name to its output: as a step of the run that a context belongs to, or that polls the caller.
+/// Runs an included document and returns its output: as a step of the context's run or of the run
+/// that polls the caller, or else as a top-level run.
 ///
 /// # Errors
-/// As [`Runtime::start_named`], and whatever ends the run.
+/// As [`Runtime::start_named`], and the error that ends the run.
 pub async fn run_included<T: NodeValue>(cx: Option<&Context>, name: &'static str, inputs: IncludedInputs) -> Result<T> {
     let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
     let object = inputs.object(&name.into())?;

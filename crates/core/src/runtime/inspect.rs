@@ -1,5 +1,5 @@
-//! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes
-//! nothing.
+//! [`Runtime::inspect`] reports the state of a run and the effect of resuming it. It only reads the
+//! store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,97 +19,102 @@ use crate::store::{RunRecord, RunStatus, Store, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, ResolvedDependency, by_dependency, was_stopped};
 
-/// The state of a run, and what resuming it would do.
+/// State of a run, and the effect of resuming it.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RunReport {
-    /// What the store's list says of the run.
+    /// Entry of the run in the store's list.
     pub run: RunRecord,
-    /// The process that executes the run now, in words for a person: this one, or another one where the store knows it.
+    /// Process that executes the run now, described for people: this process, or another one if the
+    /// store knows it.
     pub executed_by: Option<String>,
-    /// The nodes of the workflow, with the items and branches that have begun; of an agent its model and tool calls.
+    /// Nodes of the workflow, including started items and branches. For an agent, its model and
+    /// tool calls.
     pub nodes: Vec<NodeReport>,
-    /// What it undoes, or has undone, since it failed or was cancelled; resuming it then does nothing else. `None` when it
-    /// undoes nothing.
+    /// Compensation of a failed or cancelled run. Resuming such a run only compensates. `None` if
+    /// the run is not compensated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compensation: Option<CompensationReport>,
-    /// The nodes that would run again because the program's workflow is another one than the run began with.
-    /// `None` when the definition is the same, or the program does not know the workflow.
+    /// Nodes that would run again because the program has another definition of the workflow than
+    /// the run. `None` if the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
-    /// What differs between the workflow or the agent that the run began with and the program's, part by part. Empty when
-    /// nothing does, the program knows none of that name, or a release recorded the run that noted no parts.
+    /// Differences between the recorded definition of the workflow or agent and the program's, by
+    /// part. Empty if there is no difference, the program has no item with this name, or the run
+    /// was recorded by a release that did not store the parts.
     pub differences: Vec<Difference>,
 }
 
-/// The state of a node, and what resuming the run would do with it.
+/// State of a node, and the effect of resuming the run on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 #[doc(alias = "NodeRun")]
 pub struct NodeReport {
-    /// Its name, with the arms it is in.
+    /// Name of the node, including the arms that contain it.
     pub name: String,
-    /// Where it is.
+    /// Status of the node.
     pub status: NodeStatus,
-    /// The attempts that have begun, in their order. What a node has read is the output of the nodes that its
-    /// [`GraphNode::reads`] names.
+    /// Attempts that were started, in order. The input of a node is the output of the nodes in its
+    /// [`GraphNode::reads`].
     pub attempts: Vec<AttemptReport>,
-    /// The bindings of its dependencies, once the node has begun. The binding of a pool is there once a candidate is chosen.
+    /// Resolved bindings of the dependencies of a started node. For a pool, present once a
+    /// candidate was chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resolved_dependencies: Vec<ResolvedDependency>,
-    /// The model and tool calls below it, by their paths.
+    /// Model and tool calls of the node, ordered by path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallReport>,
-    /// Why it failed, when it did.
+    /// Error of a failed node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What a person is asked, when one is.
+    /// The open question to a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// What the question is about, as [`ApprovalRequest::payload`](crate::event::ApprovalRequest::payload) says.
+    /// Subject of the question, see
+    /// [`ApprovalRequest::payload`](crate::event::ApprovalRequest::payload).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<Encoded>,
-    /// What resuming the run does with it, in a sentence.
+    /// Effect of resuming the run on the node, as a sentence.
     pub on_resume: &'static str,
 }
 
-/// A model call or a tool call below a node, or below a call of an agent's own run.
+/// A model or tool call of a node, or a nested call in a run of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// Its path, such as `paid/tool#1.refund`.
+    /// Path of the call, such as `paid/tool#1.refund`.
     pub path: String,
     /// Status of the call: running, success, failed or cancelled.
     pub status: NodeStatus,
-    /// The attempts that have begun, in their order.
+    /// Attempts that were started, in order.
     pub attempts: Vec<AttemptReport>,
 }
 
-/// Where a node is.
+/// Status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 #[doc(alias = "NodeRunStatus")]
 pub enum NodeStatus {
-    /// It has not begun, or waits for its next attempt. No node of a run that has ended is pending.
+    /// Not started, or waiting for the next attempt. In a run that has ended, no node is pending.
     Pending,
-    /// A person is asked.
+    /// A person was asked and has not answered.
     AwaitingApproval,
-    /// It has begun, and a model chooses among the candidates of its pool.
+    /// Started, while a model chooses among the candidates of a pool.
     ResolvingDependencies,
-    /// It has begun and has no end.
+    /// Started and not ended.
     Running,
-    /// It has its output.
+    /// Ended with an output.
     Success,
-    /// It failed for good.
+    /// Failed after all retries.
     Failed,
-    /// It will not run, or the run ended before its turn came.
+    /// Will not run, or the run ended before it started.
     Skipped,
-    /// It was stopped, by another step or by the end of its run.
+    /// Stopped by another step or by the end of its run.
     Cancelled,
 }
 
 impl NodeStatus {
-    /// The status as a word, such as `awaiting_approval`.
+    /// Returns the status as a word, such as `awaiting_approval`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -131,10 +136,10 @@ impl std::fmt::Display for NodeStatus {
 }
 
 impl Runtime {
-    /// Says where a run is and, for each node, what resuming the run would do.
+    /// Returns the state of a run and, for each node, the effect of resuming the run.
     ///
     /// # Errors
-    /// When the runtime has no store, or there is no such run there.
+    /// If the runtime has no store, or the store does not have the run.
     pub async fn inspect(&self, run: &RunId) -> Result<RunReport> {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
@@ -154,7 +159,7 @@ impl Runtime {
         };
         let reader = self.reader_for(Some(&store), parts.as_deref()).await?;
         let found = reader.workflow_spec(&record.name);
-        // That which it would be resumed with.
+        // The version with which the run would be resumed.
         #[cfg(feature = "documents")]
         let found = match &record.definition {
             Some(definition) => {
@@ -178,7 +183,7 @@ impl Runtime {
             .flat_map(|graph| &graph.nodes)
             .map(|node| (StepPath::root().child(&node.name), node))
             .collect();
-        // In the order of the definition; items and branches after their node.
+        // Nodes follow the order of the definition; items and branches follow their node.
         let place = |path: &StepPath| {
             if let Some(turn) = path.turn() {
                 return (turn as usize, usize::from(path.is_tool_call()), path.to_string());
@@ -197,7 +202,8 @@ impl Runtime {
                     report.status = NodeStatus::Cancelled;
                 }
             }
-            // A step's own error may have the words of a cancelled run.
+            // The error of a failing step may start with the same words as the error of a cancelled
+            // run.
             if let NodeState::Failed(error) = &node.state
                 && report.status == NodeStatus::Cancelled
                 && state.status == RunStatus::Failed
@@ -234,6 +240,7 @@ impl Runtime {
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut nodes: Vec<NodeReport> = nodes.into_iter().map(|(_, node)| node).collect();
         let at: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
+        // A call belongs to the nearest enclosing node.
         for (path, attempts) in attempts.into_calls() {
             let mut above = path.parent();
             while let Some(place) = above.take() {
@@ -262,8 +269,8 @@ impl Runtime {
         Ok(RunReport { run: record, executed_by, nodes, compensation, changed, differences })
     }
 
-    /// The definition of the agent that a run would be resumed with. One that the program does not know, or cannot build, says
-    /// so when it is resumed.
+    /// Returns the definition of the agent with which a run would be resumed. Returns `None` if the
+    /// program does not have the agent or cannot build it; resuming reports that error.
     #[cfg_attr(
         not(feature = "documents"),
         allow(clippy::unused_async, unused_variables, reason = "only documents are kept")
@@ -286,12 +293,13 @@ impl Runtime {
     }
 }
 
-/// Whether this is the node, or one of its items or below it.
+/// `true` if the path is the node, one of its items, or below it.
 fn is_of(path: &StepPath, node: &StepPath) -> bool {
     path == node || (path.belongs_to(node) && !path.is_within(node))
 }
 
-/// What happens to a node of a run that has ended, or only undoes what it had done; `None` when that is as usual.
+/// Returns the effect of resuming for a node of a run that has ended or is compensated. Returns
+/// `None` if the usual text applies.
 fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'static str> {
     let has_ended = state.status.has_ended();
     match status {
@@ -300,7 +308,7 @@ fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'s
         _ if state.compensating && has_ended => Some("is not run again: the run has undone what it had done"),
         _ if state.compensating => Some("is not run again: the run only undoes what it had done"),
         _ if has_ended && state.status != RunStatus::Failed => Some("is not run again: the run has ended"),
-        // Of the run of an agent, only the model call that ended it.
+        // In a run of an agent, only the model call that ended it can be retried.
         NodeStatus::Failed | NodeStatus::Cancelled
             if state.is_agent() && has_ended && state.failed_node(&path.to_string()).is_err() =>
         {
@@ -310,7 +318,7 @@ fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'s
     }
 }
 
-/// What resuming does with a call of an agent's model or of one of its tools.
+/// Returns the effect of resuming for a model or tool call of an agent.
 fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static str) -> &'static str {
     match state {
         NodeState::Running { repeatable: false, .. } => {
@@ -321,7 +329,8 @@ fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static st
     }
 }
 
-/// `is_step`: it asks before it begins, and is no gate.
+/// Reports a node. `is_step` is `true` for a step that asks for approval before it starts, in
+/// contrast to a gate.
 fn report(name: &str, NodeInfo { state: node }: &NodeInfo, is_step: bool) -> NodeReport {
     let (status, on_resume) = match node {
         NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was interrupted"),
@@ -371,7 +380,8 @@ impl NodeReport {
         }
     }
 
-    /// Reports the bindings of a node that has begun. The workflow of a pool says by a node which candidate is chosen.
+    /// Reports the resolved bindings of a started node. In the workflow of a pool, the node
+    /// `resolved_N` is done for the chosen candidate.
     fn resolve(&mut self, node: &GraphNode, path: &StepPath, state: &RunState) {
         if matches!(self.status, NodeStatus::Pending | NodeStatus::AwaitingApproval | NodeStatus::Skipped) {
             return;

@@ -1,9 +1,9 @@
-//! What calls take that name an agent or a workflow, or give one: traits, so that the compiler says what to write when a
-//! function is given. It finds and starts nothing.
+//! Traits for parameters that name an agent or a workflow, or take a borrowed agent. They exist for
+//! their diagnostics: if a function is passed instead, the compiler suggests the correct code.
 
 use crate::agent::Agent;
 
-/// The name of an agent, as [`Runtime::start_agent`](crate::Runtime::start_agent) takes it: text, borrowed.
+/// Name of an agent, for [`Runtime::start_agent`](crate::Runtime::start_agent): borrowed text.
 #[diagnostic::on_unimplemented(
     message = "this is not the name of an agent",
     label = "write the name as text: `\"greeter\"` for an `#[agent]` function `greeter`",
@@ -22,7 +22,7 @@ impl<T: AsRef<str> + Sync + ?Sized> AgentName for &T {
     }
 }
 
-/// The name of a workflow, as [`Runtime::start_named`](crate::Runtime::start_named) takes it: text, borrowed.
+/// Name of a workflow, for [`Runtime::start_named`](crate::Runtime::start_named): borrowed text.
 #[diagnostic::on_unimplemented(
     message = "this is not the name of a workflow",
     label = "write the name as text: `\"publish\"` for a `#[workflow]` function `publish`",
@@ -40,15 +40,15 @@ impl<T: AsRef<str> + Sync + ?Sized> WorkflowName for &T {
     }
 }
 
-/// An agent that a runtime is given, as [`RuntimeBuilder::agent`](super::RuntimeBuilder::agent) takes it: an
-/// [`Agent`](crate::Agent), borrowed.
+/// An agent to register, for [`RuntimeBuilder::agent`](super::RuntimeBuilder::agent): a borrowed
+/// [`Agent`](crate::Agent).
 #[diagnostic::on_unimplemented(
     message = "this is not a borrowed agent",
     label = "write `&greeter::agent()` for an `#[agent]` function `greeter`",
     note = "what the function takes stands in `agent(..)`; an `#[agent]` is known by its name without this"
 )]
 pub trait GivenAgent {
-    /// The output of the agent.
+    /// Output type of the agent.
     type Output: 'static;
 
     #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! Sessions by their ids: lists, histories, branches, exports, deletion. How a run begins in a session is the agent's
-//! (`agent/session_run.rs`).
+//! Sessions by id: lists, histories, branches, state, artifacts, exports and removal.
+//! `agent/session_run.rs` starts runs in sessions.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::state::StateValues;
 use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-/// How many sessions are listed at once.
+/// Number of sessions that are listed at once.
 const PAGE: usize = 500;
 
 impl Runtime {
-    /// The sessions that a filter selects, the newest first.
+    /// Returns the sessions that match a filter, newest first.
     ///
     /// ```
     /// use agentflow::agent::RunRequest;
@@ -43,28 +43,29 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// When the runtime has no store, or it cannot list its sessions.
+    /// If the runtime has no store, or the store cannot list its sessions.
     pub async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>> {
         Ok(self.require_store()?.sessions(filter).await?)
     }
 
-    /// The record of a session.
+    /// Returns the record of a session.
     ///
     /// # Errors
-    /// When the runtime has no store, or there is no such session.
+    /// If the runtime has no store, or the session does not exist.
     pub async fn session(&self, id: &str) -> Result<SessionRecord> {
         Ok(self.session_record(id).await?.ok_or_else(|| StoreError::no_session(id))?)
     }
 
-    /// The same; `None` when there is no such session.
-    pub(crate) async fn session_record(&self, id: &str) -> Result<Option<SessionRecord>> {
+    /// Returns the record of a session, or `None` if it does not exist.
+    pub async fn session_record(&self, id: &str) -> Result<Option<SessionRecord>> {
         Ok(self.require_store()?.session(id).await?)
     }
 
-    /// The history that the next run of a session continues: its completed runs, the oldest first, at most the `newest` ones.
+    /// Returns the history that the next run of a session continues: its completed runs, oldest
+    /// first, limited to the `newest` ones.
     ///
     /// # Errors
-    /// As [`session`](Self::session), and when a run of it cannot be read.
+    /// As [`session`](Self::session), and if a run of the history cannot be read.
     pub async fn session_history(&self, id: &str, newest: usize) -> Result<Vec<SessionRun>> {
         match self.session(id).await?.head {
             Some(head) => self.history_up_to(&head, newest).await,
@@ -72,11 +73,11 @@ impl Runtime {
         }
     }
 
-    /// The history that ends with a completed run of a session, also one beside the current branch: at most the `newest`
-    /// runs of it, the oldest first.
+    /// Returns the history that ends with a completed run of a session, oldest run first, limited
+    /// to the `newest` runs. The run may be outside the current branch.
     ///
     /// # Errors
-    /// When the runtime has no store, there is no such run, or one of the history cannot be read.
+    /// If the runtime has no store, the run does not exist, or a run of the history cannot be read.
     pub async fn history_up_to(&self, run: &RunId, newest: usize) -> Result<Vec<SessionRun>> {
         let store = self.require_store()?;
         let (mut history, mut next) = (Vec::new(), Some(run.clone()));
@@ -98,8 +99,9 @@ impl Runtime {
         Ok(history)
     }
 
-    /// The ends of a session's branches: the completed runs that no other completed run continues, by their numbers. The
-    /// last one is where the next run continues; [`Session::after`](crate::session::Session::after) continues another one.
+    /// Returns the ends of a session's branches, ordered by number: the completed runs that no
+    /// other completed run continues. The next run continues the last one; use
+    /// [`Session::after`](crate::session::Session::after) to continue another one.
     ///
     /// # Errors
     /// As [`session`](Self::session).
@@ -111,11 +113,11 @@ impl Runtime {
         Ok(completed().map(|run| &run.run_id).filter(|run| !continued.contains(run)).cloned().collect())
     }
 
-    /// The state that the next run of a session begins with: what the runs of its history have left there. Keys of users
-    /// and of the application are not the session's.
+    /// Returns the state with which the next run of a session starts, as left by the runs of its
+    /// history. Keys of users and of the application are not included.
     ///
     /// # Errors
-    /// As [`session`](Self::session), and when the last run of the history cannot be read.
+    /// As [`session`](Self::session), and if the last run of the history cannot be read.
     pub async fn session_state(&self, id: &str) -> Result<StateValues> {
         match self.session(id).await?.head {
             Some(head) => Ok(self.run_state(&head).await?.of_session()),
@@ -123,11 +125,12 @@ impl Runtime {
         }
     }
 
-    /// The artifacts that the next run of a session finds: all versions that the runs of its history have saved, the oldest
-    /// first. Those of a branch beside it are not among them; [`artifacts`](Self::artifacts) has those of one run.
+    /// Returns the artifacts that the next run of a session can read: all versions that the runs of
+    /// its history have saved, oldest first. Artifacts of other branches are not included.
+    /// [`artifacts`](Self::artifacts) returns the artifacts of a single run.
     ///
     /// # Errors
-    /// As [`session`](Self::session), and when a run of the history cannot be read.
+    /// As [`session`](Self::session), and if a run of the history cannot be read.
     pub async fn session_artifacts(&self, id: &str) -> Result<Vec<SessionArtifact>> {
         let head = self.session(id).await?.head;
         let mut all = artifacts_up_to(&self.require_store()?, head, |_| true, true).await?;
@@ -135,11 +138,11 @@ impl Runtime {
         Ok(all)
     }
 
-    /// An artifact of a session by its name, with its bytes: of a version, or the newest one; `None` when no run of its
-    /// history has saved it.
+    /// Returns an artifact of a session with its bytes: the given version or the newest one.
+    /// Returns `None` if no run of its history has saved it.
     ///
     /// # Errors
-    /// As [`session_artifacts`](Self::session_artifacts), and when the bytes cannot be read.
+    /// As [`session_artifacts`](Self::session_artifacts), and if the bytes cannot be read.
     pub async fn session_artifact(&self, id: &str, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         let store = self.require_store()?;
         let head = self.session(id).await?.head;
@@ -152,7 +155,7 @@ impl Runtime {
         }
     }
 
-    /// The runs of a session by their numbers.
+    /// Returns the runs of a session, ordered by number.
     async fn runs_of_session(&self, id: &str) -> Result<Vec<RunRecord>> {
         let mut runs = self.require_store()?.list(RunFilter::new().session(id)).await?;
         runs.sort_by_key(|run| run.session.as_ref().map(|place| place.number));
@@ -162,10 +165,11 @@ impl Runtime {
         }
     }
 
-    /// A whole session as data, for a copy, a person or another program: `serde_json::to_string` makes JSON of it.
+    /// Returns a whole session as data, for a copy or another program. Use `serde_json::to_string`
+    /// to encode it as JSON.
     ///
     /// # Errors
-    /// As [`session`](Self::session), and when a run of it cannot be read.
+    /// As [`session`](Self::session), and if a run of the session cannot be read.
     pub async fn export_session(&self, id: &str) -> Result<SessionExport> {
         let store = self.require_store()?;
         let session = self.session(id).await?;
@@ -186,17 +190,20 @@ impl Runtime {
         Ok(SessionExport { version: SessionExport::VERSION, session, runs })
     }
 
-    /// Removes a session with all of its runs and their journals, at once, and returns how many runs there were.
+    /// Removes a session with all its runs and their journals, atomically. Returns the number of
+    /// removed runs.
     ///
     /// # Errors
-    /// When the runtime has no store, there is no such session, or one of its runs has not ended.
+    /// If the runtime has no store, the session does not exist, or a run of the session has not
+    /// ended.
     pub async fn delete_session(&self, id: &str) -> Result<u64> {
         let runs = delete_with_notes(&self.require_store()?, id).await?;
         self.host().factories.sessions.close_idle(Some(id));
         Ok(runs)
     }
 
-    /// The sessions that [`purge_sessions`](Self::purge_sessions) would remove, the newest first.
+    /// Returns the sessions that [`purge_sessions`](Self::purge_sessions) would remove, newest
+    /// first.
     ///
     /// # Errors
     /// As [`sessions`](Self::sessions).
@@ -212,11 +219,14 @@ impl Runtime {
         SessionFilter::new().idle_since(Timestamp::from_millis(since))
     }
 
-    /// Removes the sessions in which nothing was recorded for so long, one after another, and returns those that it
-    /// removed. One with a run that has not ended stays. Dropping the future stops between two sessions.
+    /// Removes the sessions without new events for this duration, one after another, and returns
+    /// the removed sessions. A session with an unfinished run stays.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops between two sessions.
     ///
     /// # Errors
-    /// As [`sessions`](Self::sessions); what was removed before stays removed.
+    /// As [`sessions`](Self::sessions). Sessions that were removed before the error remain removed.
     #[doc(alias = "cleanup_expired_sessions")]
     pub async fn purge_sessions(&self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
         let store = self.require_store()?;
@@ -229,7 +239,7 @@ impl Runtime {
             for session in page {
                 match delete_with_notes(&store, &session.id).await {
                     Ok(_) => removed.push(session),
-                    // Somebody continues it, or has removed it.
+                    // The session is in use again, or was removed by another process.
                     Err(error) if matches!(error.kind(), StoreErrorKind::SessionBusy | StoreErrorKind::NotFound) => {}
                     Err(error) => return Err(error.into()),
                 }

@@ -1,4 +1,5 @@
-//! State that outlives runs, outside of any run: reading, setting and deleting what is kept of a user or of the application.
+//! State that outlives runs, accessed outside of runs: reads, sets and deletes the state of a user
+//! or of the application.
 
 use std::sync::Arc;
 
@@ -9,15 +10,15 @@ use crate::state::{StateKey, StateOwner, StateValue, StateValues};
 use crate::store::{StateWrite, Store, StoreError};
 
 impl Runtime {
-    /// What is kept of a user in the runtime's store: the values of `user:` keys.
+    /// Returns the state of a user: the values of `user:` keys in the runtime's store.
     ///
     /// # Errors
-    /// When the runtime has no store, or it keeps no state or cannot be read.
+    /// If the runtime has no store, or the store does not support state or cannot be read.
     pub async fn user_state(&self, user: &str) -> Result<StateValues> {
         Ok(StateValues::kept(self.state_store()?.state(Some(user), None).await?))
     }
 
-    /// What is kept of the application in the runtime's store: the values of `app:` keys.
+    /// Returns the state of the application: the values of `app:` keys in the runtime's store.
     ///
     /// # Errors
     /// As [`user_state`](Self::user_state).
@@ -25,12 +26,12 @@ impl Runtime {
         Ok(StateValues::kept(self.state_store()?.state(None, None).await?))
     }
 
-    /// Sets a `user:` key of a user, or removes it with `None`, outside of any run. Of two that write one key the later one
-    /// counts; a run that has read the key before sees what it read.
+    /// Sets a `user:` key of a user outside of runs, or removes it with `None`. The last of several
+    /// writes wins. A run that has read the key before keeps the value that it read.
     ///
     /// # Errors
-    /// As [`user_state`](Self::user_state), and [`Error::State`] when the key is not one of a user, or the value has no JSON
-    /// form that gives it back.
+    /// As [`user_state`](Self::user_state), and [`Error::State`] if the key is not a `user:` key,
+    /// or the value cannot be encoded as JSON and decoded again.
     pub fn set_user_state<T: StateValue>(
         &self,
         user: &str,
@@ -40,7 +41,8 @@ impl Runtime {
         self.set_lasting(StateOwner::User, Some(user), key, value)
     }
 
-    /// Sets an `app:` key, or removes it with `None`, outside of any run; as [`set_user_state`](Self::set_user_state).
+    /// Sets an `app:` key outside of runs, or removes it with `None`, like
+    /// [`set_user_state`](Self::set_user_state).
     ///
     /// # Errors
     /// As [`set_user_state`](Self::set_user_state).
@@ -48,7 +50,8 @@ impl Runtime {
         self.set_lasting(StateOwner::App, None, key, value)
     }
 
-    /// Deletes all that is kept of a user; the journals of the user's runs are deleted with the runs.
+    /// Deletes the state of a user. The journals of the user's runs are not affected; delete the
+    /// runs to remove them.
     ///
     /// # Errors
     /// As [`user_state`](Self::user_state).
@@ -59,7 +62,8 @@ impl Runtime {
         Ok(store.put_state(removed).await?)
     }
 
-    /// A future of no type of the value's: otherwise the compiler would report one mistake in it three times.
+    /// Returns a boxed future whose type does not depend on `T`. Otherwise the compiler would
+    /// report an error in `T` three times.
     fn set_lasting<T: StateValue>(
         &self,
         owner: StateOwner,

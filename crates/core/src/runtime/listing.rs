@@ -1,4 +1,5 @@
-//! Lists what a runtime knows by name, with what is wrong about it. It finds nothing by its name; `catalogue.rs` does.
+//! Lists the named items of a runtime and the problems with their names. `catalogue.rs` looks up
+//! single items.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "dynamic")]
@@ -22,13 +23,13 @@ use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
 
 impl Runtime {
-    /// Everything that this runtime knows by name, as it is now: tools, toolsets with their tools, agents, workflows,
-    /// providers of models, schemas. What is given to the runtime is here beside what is linked into the program. Tools
-    /// of toolsets are fetched, and the keys of providers are asked for.
+    /// Returns a snapshot of all named items of this runtime: tools, toolsets with their tools,
+    /// agents, workflows, model providers and schemas, registered or linked into the program. Tools
+    /// of toolsets are fetched, and the presence of the providers' API keys is checked.
     ///
-    /// What is wrong does not hide the rest: it is in [`Catalogue::problems`], and [`Catalogue::check`] makes it an
-    /// error, for a program that would rather not start then. Whatever is looked up by its name reports the problem of
-    /// that name, whether or not this was called.
+    /// Problems do not hide other items: they are in [`Catalogue::problems`]. [`Catalogue::check`]
+    /// turns them into an error, for a program that should not start in this case. Looking up an
+    /// item by name also reports the problem of that name, whether or not this function was called.
     ///
     /// ```standalone_crate
     /// use agentflow::prelude::*;
@@ -58,14 +59,15 @@ impl Runtime {
         catalogue
     }
 
-    /// The same, without a look at the schemas in it.
-    pub(crate) async fn listed(&self) -> Catalogue {
+    /// Returns the catalogue without checking its schemas.
+    #[doc(hidden)]
+    pub async fn listed(&self) -> Catalogue {
         let mut list = Listing::default();
         self.list_tools(&mut list).await;
         self.list_agents(&mut list);
         self.list_workflows(&mut list);
         for provider in self.model_providers().await {
-            // The last one of a name counts.
+            // The last registration of a name counts.
             let of_host = given(self.host(), |given| &given.providers);
             let place = of_host.iter().rev().find(|(name, _)| *name == provider.name).map(|(_, origin)| origin.clone());
             let origin = place.unwrap_or(Origin::BuiltIn);
@@ -88,7 +90,7 @@ impl Runtime {
 
     async fn list_tools(&self, list: &mut Listing) {
         let mut tools = given(self.host(), |given| &given.tools).to_vec();
-        // Two of one name are found below, beside those that were given.
+        // Duplicates are reported below, together with registered tools.
         if let Err(error) = Registry::linked()
             && !matches!(error, RegistryError::Duplicate { .. } | RegistryError::WireName { .. })
         {
@@ -97,7 +99,7 @@ impl Runtime {
         tools.extend(linked_tools().iter().map(|tool| (tool.clone(), linked_at(tool))));
         for (toolset, origin) in given(self.host(), |given| &given.toolsets).iter() {
             let name = toolset.name();
-            // Two of one name are two, whatever they hold.
+            // Two toolsets with the same name always conflict, even if they have the same tools.
             list.is_new(EntryKind::Toolset, name, origin, |_| false);
             list.entries.push(CatalogueEntry::new(EntryKind::Toolset, Arc::clone(name), origin.clone()));
             match toolset.tools().await {
@@ -114,7 +116,7 @@ impl Runtime {
         }
         let mut by_wire_name: BTreeMap<Arc<str>, (ToolRef, Origin)> = BTreeMap::new();
         for (tool, origin) in tools {
-            // Those of toolsets and those that are linked were looked at where they were collected.
+            // Linked tools and tools of toolsets were checked when they were collected.
             if !matches!(origin, Origin::Linked(_) | Origin::Toolset { .. }) {
                 list.problems.extend(problem_of(&tool).map(Error::from));
             }
@@ -153,6 +155,8 @@ impl Runtime {
         let linked = linked_agents();
         agents.extend(linked.once().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
         list.problems.extend(linked.twice().map(|two| Error::from(two_linked_agents(two))));
+        // Equal duplicates are listed once. Different agents with the same name are all listed and
+        // reported.
         for (at, (agent, origin)) in agents.iter().enumerate() {
             let first = agents[..at].iter().find(|(other, _)| other.name() == agent.name());
             match first {
@@ -161,9 +165,9 @@ impl Runtime {
                 None => {}
             }
             let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
-            // Its instructions are for its model alone.
+            // The instructions are visible to the agent's model only.
             entry.description = agent.public_description();
-            // One that was given is asked a text, in the place of what its function asks.
+            // A registered agent takes a text message, which replaces the prompt of its function.
             entry.input = match (agent.definition(), origin) {
                 (Some(function), Origin::Linked(_)) => function.input_schema().ok(),
                 _ => Some(serde_json::json!({"type": "string"})),
@@ -192,6 +196,7 @@ impl Runtime {
                 Err(error) => list.problems.push(error),
             }
         }
+        // Equal duplicates are listed once, as for agents.
         for (at, (spec, origin)) in workflows.iter().enumerate() {
             let first: Option<&(Arc<Spec>, Origin)> = workflows[..at].iter().find(|(other, _)| other.name == spec.name);
             match first {
@@ -208,10 +213,11 @@ impl Runtime {
         }
     }
 
-    /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
+    /// Returns the workflows that are registered with this runtime or linked into the program,
+    /// ordered by name.
     ///
     /// # Errors
-    /// When two workflows have one name, or one of them cannot be built.
+    /// If two workflows have the same name, or a workflow cannot be built.
     pub fn workflows(&self) -> Result<Vec<Graph>> {
         let given = given(self.host(), |given| &given.workflows);
         let names = given.iter().map(|(spec, _)| Arc::clone(&spec.name));
@@ -224,7 +230,7 @@ impl Runtime {
     }
 }
 
-/// A catalogue that is being made.
+/// A catalogue under construction.
 #[derive(Default)]
 struct Listing {
     entries: Vec<CatalogueEntry>,
@@ -232,7 +238,8 @@ struct Listing {
 }
 
 impl Listing {
-    /// Whether nothing that is the same is listed; something else of that kind and name is a problem.
+    /// `true` if no equal item is listed. A different item of the same kind and name is added as a
+    /// problem.
     fn is_new(&mut self, kind: EntryKind, name: &str, origin: &Origin, same: impl Fn(&CatalogueEntry) -> bool) -> bool {
         let first = self.entries.iter().find(|entry| entry.kind == kind && *entry.name == *name);
         match first {
@@ -246,7 +253,7 @@ impl Listing {
     }
 }
 
-/// Adds the schemas that are not JSON Schemas, unless that was reported of a tool.
+/// Adds errors for invalid JSON Schemas, unless they were reported for a tool already.
 #[cfg(feature = "dynamic")]
 fn with_problems_of_schemas(mut catalogue: Catalogue) -> Catalogue {
     let mut known: BTreeSet<String> = catalogue.problems.iter().map(ToString::to_string).collect();

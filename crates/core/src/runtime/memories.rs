@@ -1,4 +1,5 @@
-//! Long-term memory outside of any run: that of any user, and what was said in a session as memories.
+//! Access to long-term memory outside of runs: the memory of a user, and saving a session as
+//! memories.
 
 use std::sync::Arc;
 
@@ -11,11 +12,12 @@ use crate::message::Role;
 use crate::session::SessionRun;
 
 impl Runtime {
-    /// What is remembered of a user, in the memory of the runtime ([`RuntimeBuilder::memory`](super::RuntimeBuilder::memory)):
-    /// to show it, to correct it, to delete it. Whether somebody may see it is the program's to decide.
+    /// Returns the memory of a user, from the runtime's memory
+    /// ([`RuntimeBuilder::memory`](super::RuntimeBuilder::memory)). Use it to show, correct and
+    /// delete entries. Authorization is the responsibility of the program.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the runtime has no memory.
+    /// [`Error::Memory`] if the runtime has no memory.
     pub fn memory_of(&self, user: impl Into<Arc<str>>) -> Result<UserMemory> {
         let host = self.host();
         let memory = host.resources.get::<dyn Memory>().ok_or_else(|| Error::Memory {
@@ -25,13 +27,14 @@ impl Runtime {
         Ok(UserMemory::new(memory, user.into(), Arc::clone(&host.clock), ids))
     }
 
-    /// Saves what was said in a session as memories: for each completed run of its current branch an entry with the question
-    /// and the answer, its tag `session` the session's id. Each is one of the run's own caller; a run without a caller is left
-    /// out. Returns how many entries that were. Called again, it replaces them, so it may be called after each run.
+    /// Saves a session as memories: for each completed run of its current branch an entry with the
+    /// question and the answer, tagged with `session` and the session's id. Each entry belongs to
+    /// the caller of the run; a run without a caller is skipped. Returns the number of saved
+    /// entries. A repeated call replaces the entries, so it may be called after each run.
     ///
     /// # Errors
-    /// As [`session_history`](Self::session_history) and [`memory_of`](Self::memory_of), and when the memory does not keep an
-    /// entry; those before are kept then.
+    /// As [`session_history`](Self::session_history) and [`memory_of`](Self::memory_of), and if the
+    /// memory cannot store an entry. Entries that were saved before the error remain.
     #[doc(alias = "add_session_to_memory")]
     pub async fn remember_session(&self, id: &str) -> Result<u64> {
         let mut saved = 0;
@@ -50,7 +53,8 @@ impl Runtime {
     }
 }
 
-/// The first question and the last answer of a run, each cut to half of what an entry may have.
+/// Returns the first question and the last answer of a run, each cut to half of the maximum size of
+/// an entry.
 fn said_in(run: &SessionRun) -> Option<MemoryNote> {
     let said =
         |role: Role| run.messages.iter().filter(move |message| message.role() == role).map(|message| message.text());

@@ -1,8 +1,17 @@
-//! `Runtime`: the host of runs. It starts, resumes and controls them by id and holds what all runs of a program share:
-//! resources, models, store, middleware.
+//! The runtime: the host of runs. [`Runtime`] starts, resumes and controls runs by id, and provides
+//! the resources, models, middleware, sinks and the store that the runs of a program share. It is
+//! the only module that depends on both agents and workflows.
 //!
-//! It is the only room that knows both agents and workflows. A runtime is an owned value: two in one program share
-//! nothing. Only the default one is shared by the whole process.
+//! [`RuntimeBuilder`] creates a runtime; [`RuntimeConfig`] holds settings from a file and the
+//! environment. The items that a runtime knows by name (tools, toolsets, agents, workflows,
+//! documents) are in `Given`, a snapshot that can be replaced while runs are executed. `catalogue`
+//! looks up single items, `listing` returns all of them as a [`Catalogue`].
+//!
+//! `start_run` and `workflow_runs` start and resume runs of workflows, `agents` runs of agents.
+//! `control`, `inspect`, `inbox` and `reading` work with runs by id, through the store.
+//!
+//! A runtime is an owned value: two runtimes in a program share nothing. Only the default runtime
+//! is shared by the process.
 
 mod added_tools;
 mod agents;
@@ -12,7 +21,8 @@ mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod compensations;
-mod config;
+mod config_problem;
+mod configured;
 mod control;
 #[cfg(feature = "documents")]
 mod document_builder;
@@ -25,8 +35,6 @@ mod document_versions;
 #[cfg(feature = "documents")]
 mod document_watch;
 mod drain;
-#[cfg(feature = "a2a-client")]
-mod endpoints;
 mod execute_step;
 #[cfg(feature = "documents")]
 mod given_documents;
@@ -46,7 +54,7 @@ mod lasting_state;
 mod listing;
 mod memories;
 mod opened;
-#[cfg(feature = "cli")]
+#[cfg(feature = "documents")]
 mod other_documents;
 pub(crate) mod processed_request;
 mod reading;
@@ -67,10 +75,7 @@ use serde_json::Value;
 pub use self::attempts::AttemptReport;
 pub use self::boot::{BootError, BootPhase};
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-pub use self::config::{
-    A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigProblem, HttpRequestSettings,
-    McpServerSettings, ProviderSettings, RuntimeConfig, StorageSettings, ToolSettings,
-};
+pub use self::config_problem::ConfigProblem;
 #[cfg(feature = "documents")]
 pub use self::document_reload::Reloaded;
 #[cfg(feature = "documents")]
@@ -81,25 +86,25 @@ pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};
 pub use self::retention::{Deleted, Purge};
-#[cfg(feature = "a2a-push")]
-pub(crate) use self::run_notes::owner_of_notes;
+#[doc(hidden)]
+pub use self::run_notes::owner_of_notes;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::start_run::StartRun;
 pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 pub use crate::definition::Changes;
-#[cfg(feature = "cli")]
 use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
 pub use crate::run::RunBeginning;
 use crate::store::{Store, StoreError};
 
-/// Starts runs, finds them by their id, and holds what they share: models, resources, middleware, sinks, the store.
+/// Starts runs, finds them by id, and provides the models, resources, middleware, sinks and the
+/// store that they share.
 ///
-/// A program makes one with [`builder`](Self::builder) and hands it to its agents and workflows. Cloning is one
-/// reference count.
+/// A program creates a runtime with [`builder`](Self::builder) and passes it to its agents and
+/// workflows. Cloning increments a reference count.
 ///
 /// | to | call |
 /// | --- | --- |
@@ -110,16 +115,17 @@ use crate::store::{Store, StoreError};
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
-/// | look at sessions, continue them elsewhere, remove them | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
-/// | see and change what is remembered of a user | [`memory_of`](Self::memory_of), [`remember_session`](Self::remember_session) |
+/// | list, export and remove sessions | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
+/// | read and change the memory of a user | [`memory_of`](Self::memory_of), [`remember_session`](Self::remember_session) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
-/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`tools_with_scopes`](Self::tools_with_scopes), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
+/// | look up named items | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`tools_with_scopes`](Self::tools_with_scopes), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
 /// | add tools while it is used | [`add_tools`](Self::add_tools) |
-/// | see what a run would do | [`dry_run`](Self::dry_run) |
-/// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
+/// | preview a run | [`dry_run`](Self::dry_run) |
+/// | inspect runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///
-/// Without a store, runs live in memory and end with the process; what finds runs by their id then reports an error.
+/// Without a store, runs are kept in memory and end with the process. Functions that find runs by
+/// id then return an error.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -139,7 +145,7 @@ use crate::store::{Store, StoreError};
 /// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
 /// let run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
-/// // Anybody who knows the id can answer, also from another process that uses the same store.
+/// // Any process that uses the same store can answer, with the id of the run.
 /// # while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() { tokio::task::yield_now().await; }
 /// runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await?;
 /// assert_eq!(run.result().await?, "published: Hello.");
@@ -147,9 +153,9 @@ use crate::store::{Store, StoreError};
 /// # }
 /// ```
 ///
-/// `Runtime::default()` is what agents, workflows and contexts have that were given none: one value of the process,
-/// with the defaults of [`RuntimeBuilder`]. It has no store and no sink, so nothing passes through it from one run to
-/// another.
+/// `Runtime::default()` is used by agents, workflows and contexts without a runtime. It is a single
+/// value of the process, with the defaults of [`RuntimeBuilder`]. It has no store and no sinks, so
+/// runs cannot influence each other through it.
 #[derive(Clone)]
 #[doc(alias = "ToolService")]
 #[doc(alias = "AIAssistant")]
@@ -160,26 +166,28 @@ use crate::store::{Store, StoreError};
 pub struct Runtime(Arc<Host>);
 
 impl Runtime {
-    /// A runtime to be described.
+    /// Returns a builder with default settings.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
 
-    /// The model of a name such as `openai-chat/gpt-5-mini`; one that is given itself is given back.
+    /// Resolves a model name such as `openai-chat/gpt-5-mini`. A model that is passed directly is
+    /// returned unchanged.
     ///
     /// # Errors
-    /// When the name is not understood, no adapter of that wire format is known, or it cannot be set up (no key, say).
+    /// If the name is invalid, its provider is unknown, or the model cannot be created, for example
+    /// because there is no API key.
     pub fn model(&self, model: impl Into<ModelSource>) -> Result<Arc<dyn Model>, ModelRefError> {
         self.0.open(&model.into())
     }
 
-    /// A value of the application, as an instruction shows it by `{app:KEY}`.
+    /// Returns a value of the application, which instructions insert with `{app:KEY}`.
     pub fn app(&self, key: &str) -> Option<&Value> {
         self.0.app.get(key)
     }
 
-    /// The providers that models can be named by, ordered by name: those of this build and the host's own. Each key is
-    /// asked for and none is shown.
+    /// Returns the providers that model names can use, ordered by name: the built-in ones and the
+    /// ones of this runtime. It checks if their API keys are set, without revealing them.
     pub async fn model_providers(&self) -> Vec<ModelProvider> {
         let mut providers = crate::model::built_in_providers(&self.0.secrets).await;
         providers.retain(|provider| !self.0.models.contains_key(&*provider.name));
@@ -188,42 +196,42 @@ impl Runtime {
         providers
     }
 
-    /// Whether this process executes a run.
-    #[cfg(feature = "cli")]
-    pub(crate) fn executes(&self, run: &RunId) -> bool {
+    /// `true` if this process executes a run.
+    pub fn executes(&self, run: &RunId) -> bool {
         self.0.live.as_ref().is_some_and(|live| live.get(run).is_some())
     }
 
-    /// Whether the host itself makes the models of a provider.
-    #[cfg(feature = "cli")]
-    pub(crate) fn makes(&self, provider: &str) -> bool {
+    /// `true` if the provider was registered with this runtime.
+    pub fn makes(&self, provider: &str) -> bool {
         self.0.models.contains_key(provider)
     }
 
-    /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
-    /// program's own code. What is begun with it is a run of its own: of an `#[agent]` with a store it is kept there and can be
-    /// recovered, of a `#[workflow]` in memory, since [`start`](Self::start) keeps one.
+    /// Returns a context of this runtime that belongs to no run. Application code uses it to call
+    /// an `#[agent]` or `#[workflow]` function. Each call is then a top-level run: an `#[agent]`
+    /// with a store is stored and can be recovered; a `#[workflow]` runs in memory, use
+    /// [`start`](Self::start) to store it.
     pub fn context(&self) -> Context {
         Context::of_host(&self.0)
     }
 
-    /// The same runtime over another store.
+    /// Returns the runtime with another store.
     #[must_use]
     pub fn with_store(&self, store: impl Store) -> Self {
         self.with_opened_store(Arc::new(store))
     }
 
-    pub(crate) fn with_opened_store(&self, store: Arc<dyn Store>) -> Self {
+    /// Returns a runtime with another store.
+    #[doc(hidden)]
+    pub fn with_opened_store(&self, store: Arc<dyn Store>) -> Self {
         let mut host = Host::clone(&self.0);
         host.set_store(store);
-        // The runtime of the process has no part of that.
+        // The default runtime of the process is built without these functions.
         runtime_builder::knows_names(&mut host);
         Self(Arc::new(host))
     }
 
-    /// The same runtime with one more sink.
-    #[cfg(feature = "cli")]
-    pub(crate) fn with_sink(&self, sink: impl crate::event::EventSink + 'static) -> Self {
+    /// Returns the runtime with an additional sink.
+    pub fn with_sink(&self, sink: impl crate::event::EventSink + 'static) -> Self {
         let mut host = Host::clone(&self.0);
         let sink: Arc<dyn crate::event::EventSink> = Arc::new(sink);
         host.sinks = host.sinks.iter().cloned().chain([sink]).collect();
@@ -235,7 +243,9 @@ impl Runtime {
         &self.0
     }
 
-    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+    /// Returns the store, if the runtime has one.
+    #[doc(hidden)]
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.0.store.as_ref()
     }
 
@@ -245,7 +255,8 @@ impl Runtime {
 }
 
 impl Context {
-    /// The runtime of the run: agents and workflows that are begun here use it.
+    /// Returns the runtime of the run. Agents and workflows that are started with this context use
+    /// it.
     pub fn runtime(&self) -> Runtime {
         Runtime(Arc::clone(self.host()))
     }

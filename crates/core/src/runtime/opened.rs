@@ -1,5 +1,5 @@
-//! `Opened`: the right to write a run that is about to be resumed. It is taken from the store, handed to the run, or
-//! given up. It resumes nothing itself.
+//! `Opened`: the lease of a run that is about to be resumed. It is acquired from the store and then
+//! either passed to the run or released.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::{ControlError, Error};
 use crate::event::RunId;
 use crate::store::{Epoch, RunStatus, Store, StoreError, StoreErrorKind, close_in_background};
 
-/// A run that this process has opened and does not execute yet: dropped, it is given up again.
+/// Lease of a run that this process does not execute yet. Dropping it releases the lease.
 pub(super) struct Opened {
     store: Arc<dyn Store>,
     run: RunId,
@@ -21,10 +21,11 @@ impl Opened {
     pub(super) async fn open(store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
         let (store, run) = (Arc::clone(store), run.clone());
         let (opened, is_open) = oneshot::channel();
-        // On a task of its own: a store may have opened it before it says so.
+        // On a separate task: if the caller is dropped while the store acquires the lease, the
+        // lease must still be released.
         tokio::spawn(async move {
             let epoch = store.open(&run).await;
-            // When nobody waits any more, it is given up at once.
+            // If the caller is gone, dropping the lease releases it.
             drop(opened.send(epoch.map(|epoch| Self { store, run, epoch, given_up: false })));
         });
         is_open.await.unwrap_or_else(|_| {
@@ -33,14 +34,14 @@ impl Opened {
         })
     }
 
-    /// It could not be resumed.
+    /// Releases the lease because the run cannot be resumed.
     pub(super) async fn give_up(mut self) -> Result<(), StoreError> {
         let closed = self.store.close(&self.run, self.epoch).await;
         self.given_up = true;
         closed
     }
 
-    /// It is executed now, and gives itself up.
+    /// Passes the lease to the run, which releases it when it ends.
     pub(super) fn hand_over(mut self) {
         self.given_up = true;
     }
@@ -56,7 +57,7 @@ impl Drop for Opened {
     }
 }
 
-/// Why a run that has ended is not resumed, in the words of a control request.
+/// Replaces the error for an ended run by the error of a control request, which is more specific.
 pub(super) async fn explained(error: Error, store: &Arc<dyn Store>, run: &RunId) -> Error {
     match &error {
         Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => match store.record(run).await {

@@ -1,4 +1,4 @@
-//! The same runtime with other documents, for the command line. It reads none.
+//! Copies of a runtime with other documents, for the command line.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::error::Result;
 use crate::run::Host;
 
 impl Runtime {
-    /// The same runtime with these documents, too; `unread` are errors of others that may be called.
-    pub(crate) fn with_documents<'e>(
+    /// Returns the runtime with additional documents. `unread` are errors of documents that these
+    /// may refer to.
+    pub fn with_documents<'e>(
         &self,
         documents: &[Document],
         unread: impl IntoIterator<Item = &'e DocumentError>,
@@ -24,8 +25,8 @@ impl Runtime {
         Self(Arc::new(host))
     }
 
-    /// The same runtime with this document in the place of its others.
-    pub(crate) fn with_only_document(&self, document: &Document) -> Self {
+    /// Returns the runtime with this document instead of its document with the same name.
+    pub fn with_only_document(&self, document: &Document) -> Self {
         let mut host = Host::clone(self.host());
         let (set, models) = (DocumentsOfRuntime::of(&host), models(self.host()));
         let others: Vec<Document> = set.all().filter(|other| other.name() != document.name()).collect();
@@ -34,8 +35,8 @@ impl Runtime {
         Self(Arc::new(host))
     }
 
-    /// The definition hash of a workflow, and its definition by parts.
-    pub(crate) async fn definition_of(&self, name: &str) -> Result<(Arc<str>, Arc<Known>)> {
+    /// Returns the definition hash of a workflow, and its parts.
+    pub async fn definition_of(&self, name: &str) -> Result<(Arc<str>, Arc<Known>)> {
         let spec = self.fetched_workflow_spec(name).await?;
         Ok((Arc::clone(spec.hash()), Arc::clone(spec.parts())))
     }

@@ -1,5 +1,4 @@
-//! Runs of the store: a handle of one by its id, its events, its output, its journal, and lists. It starts and resumes
-//! nothing.
+//! Reads runs from the store: handles, events, outputs, journals, state, artifacts and lists.
 
 use super::Runtime;
 use crate::artifact::{Artifact, ArtifactRef};
@@ -11,16 +10,15 @@ use crate::run::{
     usage_of_runs,
 };
 use crate::state::StateValues;
-#[cfg(feature = "cli")]
 use crate::store::RunList;
 use crate::store::{RunFilter, RunRecord, StoreError};
 use crate::value::Encoded;
 
 impl Runtime {
-    /// The handle of a run that is in the store, wherever it is executed: by this process, by another one, or by none, in
-    /// which case its end is waited for until a process has resumed it. Events of another process arrive within about
-    /// 0.2 seconds. Dropping the handle does not touch the run. The output is JSON; [`RunHandle::typed`] makes it a
-    /// value.
+    /// Returns a handle to a run in the store. The run may be executed by this process, by another
+    /// process, or by none; in the last case the handle waits until a process has resumed it.
+    /// Events of another process arrive within about 0.2 seconds. Dropping the handle does not
+    /// affect the run. The output is JSON; [`RunHandle::typed`] decodes it.
     ///
     /// ```
     /// # use agentflow::prelude::*;
@@ -39,7 +37,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// When there is no such run, or its journal cannot be read.
+    /// If the run does not exist or its journal cannot be read.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -47,8 +45,9 @@ impl Runtime {
         Ok(RunHandle::of(attach(self.host(), run).await?, Ended::encoded))
     }
 
-    /// The events of a run after the first `after` ones, and from then on as they happen: 0 for all. A reader that comes
-    /// back gives the [`seq`](crate::event::Event::seq) of the last one that it has seen.
+    /// Returns the events of a run after the first `after` ones, followed by new events as they
+    /// happen. Pass 0 for all events. To continue an interrupted stream, pass the
+    /// [`seq`](crate::event::Event::seq) of the last event that was received.
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
@@ -56,63 +55,65 @@ impl Runtime {
         Ok(self.attach(run).await?.events_after(after))
     }
 
-    /// The events of a run that this process executes, deltas included.
-    #[cfg(feature = "mcp-server")]
-    pub(crate) fn events_here(&self, run: &RunId) -> Option<Events> {
+    /// Returns the events of a run that this process executes, including deltas.
+    pub fn events_here(&self, run: &RunId) -> Option<Events> {
         let shared = self.host().live.as_ref()?.get(run)?;
         Some(Events::new(shared, 0))
     }
 
-    /// The output of a run by its id, as soon as it has ended: [`attach`](Self::attach), then
-    /// [`result`](RunHandle::result). [`inspect`](Self::inspect) says whether it has.
+    /// Waits until a run has ended and returns its output: [`attach`](Self::attach), then
+    /// [`result`](RunHandle::result). [`inspect`](Self::inspect) returns the status without
+    /// waiting.
     ///
     /// # Errors
-    /// As [`attach`](Self::attach); also the error with which the run failed.
+    /// As [`attach`](Self::attach), and the error with which the run failed.
     pub async fn output(&self, run: &RunId) -> Result<Encoded> {
         self.attach(run).await?.result().await
     }
 
-    /// The journal of a run, from the store.
+    /// Returns the journal of a run from the store.
     ///
     /// # Errors
-    /// When there is no such run, or its journal cannot be read.
+    /// If the run does not exist or its journal cannot be read.
     pub async fn journal(&self, run: &RunId) -> Result<Vec<Event>> {
         self.journal_after(run, 0).await
     }
 
-    /// The part of a run's journal after an event of a number: what has happened since it was looked at last.
+    /// Returns the part of a run's journal after the event with this number.
     ///
     /// # Errors
-    /// When there is no such run, or its journal cannot be read.
+    /// If the run does not exist or its journal cannot be read.
     pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
         Ok(read_events(&self.require_store()?, run, seq).await?)
     }
 
-    /// The state of a run as it is now: what its steps have saved that completed, whether or not the run has ended. What is
-    /// [`temp:`](crate::state::StateOwner::Temp) is not in the journal and so not here.
+    /// Returns the current state of a run: the values that its completed steps have saved. The run
+    /// may be unfinished. [`temp:`](crate::state::StateOwner::Temp) values are not stored in the
+    /// journal and not included.
     ///
     /// # Errors
-    /// When there is no such run, or its journal cannot be read.
+    /// If the run does not exist or its journal cannot be read.
     pub async fn run_state(&self, run: &RunId) -> Result<StateValues> {
         Ok(state_of(&self.journal(run).await?))
     }
 
-    /// The artifacts of a run: those of its steps that completed, in the order of the plan. Of one name the last one is the
-    /// newest.
+    /// Returns the artifacts that the completed steps of a run have saved, in the order of the
+    /// plan. For artifacts with the same name, the last one is the newest.
     ///
-    /// [`RunHandle::artifacts`] and [`RunResult::artifacts`](crate::run::RunResult::artifacts) also read artifacts of
-    /// runs without a store.
+    /// [`RunHandle::artifacts`] and [`RunResult::artifacts`](crate::run::RunResult::artifacts) also
+    /// work for runs without a store.
     ///
     /// # Errors
-    /// When the runtime has no store, there is no such run, or its journal cannot be read.
+    /// If the runtime has no store, the run does not exist, or its journal cannot be read.
     pub async fn artifacts(&self, run: &RunId) -> Result<Vec<ArtifactRef>> {
         Ok(artifacts_of(&self.journal(run).await?))
     }
 
-    /// An artifact of a run by its name, with its bytes: of a version, or the newest one; `None` when the run has not saved it.
+    /// Returns an artifact of a run with its bytes: the given version or the newest one. Returns
+    /// `None` if the run has not saved it.
     ///
     /// # Errors
-    /// As [`artifacts`](Self::artifacts), and when the bytes cannot be read.
+    /// As [`artifacts`](Self::artifacts), and if the bytes cannot be read.
     pub async fn artifact(&self, run: &RunId, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
         let Some(artifact) = self.artifacts(run).await?.into_iter().rfind(is_it) else { return Ok(None) };
@@ -122,22 +123,22 @@ impl Runtime {
         }
     }
 
-    /// The runs of the store, the newest first.
+    /// Returns the runs in the store that match a filter, newest first.
     ///
     /// # Errors
-    /// When the runtime has no store, or it cannot list its runs.
+    /// If the runtime has no store, or the store cannot list its runs.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>> {
         Ok(self.require_store()?.list(filter).await?)
     }
 
-    /// The same, with the runs that cannot be read and may belong to it.
-    #[cfg(feature = "cli")]
-    pub(crate) async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
+    /// Returns the runs that match a filter, and unreadable runs that may match it.
+    pub async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
         Ok(self.require_store()?.list_with_unreadable(filter).await?)
     }
 
-    /// Returns the tokens that all runs of a filter have spent so far, unfinished ones included: of a session, of a caller, of
-    /// runs that began in a time. It reads the list of runs, and the journals of those that an earlier release began.
+    /// Returns the total token usage of all runs that match a filter, including unfinished runs:
+    /// for example of a session, of a caller, or of a period. Reads the list of runs, and the
+    /// journals of runs that an earlier release started.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -156,24 +157,25 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// When the runtime has no store, or it cannot list its runs.
+    /// If the runtime has no store, or the store cannot list its runs.
     pub async fn usage(&self, filter: RunFilter) -> Result<Usage> {
         Ok(usage_of_runs(&self.require_store()?, filter, None).await?)
     }
 
-    /// Returns the same by agent and model, with the number of calls. [`Prices::cost`](crate::middleware::Prices::cost) makes
-    /// an amount of it. It reads the journal of each run.
+    /// Returns the token usage by agent and model, with the number of calls.
+    /// [`Prices::cost`](crate::middleware::Prices::cost) computes the cost. Reads the journal of
+    /// each run.
     ///
     /// # Errors
-    /// As [`usage`](Self::usage), and when a journal cannot be read.
+    /// As [`usage`](Self::usage), and if a journal cannot be read.
     pub async fn spending(&self, filter: RunFilter) -> Result<Vec<Spending>> {
         Ok(spending_of_runs(&self.require_store()?, filter).await?)
     }
 
-    /// What the store's list says of a run.
+    /// Returns the entry of a run in the store's list.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If the run does not exist.
     pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
         Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
     }

@@ -1,4 +1,5 @@
-//! Removing runs: one by its id, or all that ended a while ago. It undoes nothing.
+//! Removes runs: a single run by its id, or all runs that ended some time ago. Removing compensates
+//! nothing.
 
 use std::time::Duration;
 
@@ -10,19 +11,10 @@ use crate::path::StepPath;
 use crate::run::{DoneCalls, Found, RunJournal, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus, StoreError, StoreErrorKind};
 
-/// How many runs are listed at once.
+/// Number of runs that are listed at once.
 const PAGE: usize = 500;
 
-/// Which of the runs that have ended are removed: those that nothing was recorded of for a while.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use agentflow::runtime::Purge;
-///
-/// let purge = Purge::older_than(Duration::from_secs(30 * 24 * 3600)).name("nightly");
-/// # let _ = purge;
-/// ```
+/// Selects ended runs for removal, by the time since their last event.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is removed before `Runtime::purge` has it"]
 pub struct Purge {
@@ -31,37 +23,40 @@ pub struct Purge {
 }
 
 impl Purge {
-    /// All runs that ended longer ago than this.
+    /// Selects all runs that ended longer ago than this.
     pub fn older_than(age: Duration) -> Self {
         let ended = [RunStatus::Success, RunStatus::Failed, RunStatus::Cancelled];
         Self { age, filter: ended.into_iter().fold(RunFilter::new(), RunFilter::status) }
     }
 
-    /// Only runs of the agent or workflow of this name.
+    /// Restricts the selection to runs of the agent or workflow with this name.
     pub fn name(mut self, name: impl Into<std::sync::Arc<str>>) -> Self {
         self.filter = self.filter.name(name);
         self
     }
 }
 
-/// What was lost with a run that [`Runtime::delete`] removed.
+/// Data that was lost with a run that [`Runtime::delete`] removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deleted {
-    /// What of its journal could not be read, where the run had not ended.
+    /// Error of reading the journal, if the run had not ended.
     pub unreadable: Option<String>,
-    /// The calls that were still to be undone.
+    /// Calls that were still to be compensated.
     pub not_undone: Vec<NotUndone>,
 }
 
 impl Runtime {
-    /// Removes a run from the store, with its journal: one that has ended; one that still has to undo what it had done,
-    /// and that no process executes; one whose journal this release cannot read, so that nobody here can resume or cancel
-    /// it. What is lost with it is returned. Dropping the future leaves open whether it is removed.
+    /// Removes a run and its journal from the store. It must have ended, or still have to be
+    /// compensated without being executed by a process, or have a journal that this release cannot
+    /// read, so that it cannot be resumed or cancelled here. Returns the data that is lost.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may or may not be removed.
     ///
     /// # Errors
-    /// When the runtime has no store, there is no such run, the run can be cancelled and was not, a process executes it, or
-    /// the store removes nothing.
+    /// If the runtime has no store, the run does not exist, the run should be cancelled first, a
+    /// process executes it, or the store does not support removal.
     pub async fn delete(&self, run: &RunId) -> Result<Deleted> {
         let store = self.require_store()?;
         let unfinished = match store.delete(run).await {
@@ -70,7 +65,7 @@ impl Runtime {
                 return Ok(Deleted::default());
             }
             Err(error) if error.kind() == StoreErrorKind::Unfinished => error,
-            // Notes may be left of one that was removed before.
+            // An earlier removal may have left notes.
             Err(error) if error.kind() == StoreErrorKind::NotFound => {
                 forget_notes(&store, run).await?;
                 return Err(error.into());
@@ -97,7 +92,7 @@ impl Runtime {
             }
             Err(error) => return Err(error.into()),
         };
-        // Only a run that has ended is removed, by every store.
+        // Stores remove only ended runs, so an end event is appended first.
         let reason = "it was deleted before its end".into();
         let end = Event {
             run_id: run.clone(),
@@ -113,11 +108,12 @@ impl Runtime {
         Ok(deleted)
     }
 
-    /// The runs that [`purge`](Self::purge) would remove, the newest first. A run of a session is not among them: it is what
-    /// the session remembers, and goes with it ([`purge_sessions`](Self::purge_sessions)).
+    /// Returns the runs that [`purge`](Self::purge) would remove, newest first. Runs of sessions
+    /// are excluded: they are the content of their session and are removed with it
+    /// ([`purge_sessions`](Self::purge_sessions)).
     ///
     /// # Errors
-    /// When the runtime has no store, or it cannot list its runs.
+    /// If the runtime has no store, or the store cannot list its runs.
     pub async fn purgeable(&self, purge: &Purge) -> Result<Vec<RunRecord>> {
         let store = self.require_store()?;
         let now = self.host().clock.now();
@@ -135,11 +131,15 @@ impl Runtime {
         }
     }
 
-    /// Removes runs that ended a while ago, one after another, and gives those that it removed. One that is retried
-    /// meanwhile stays. Dropping the future stops between two runs.
+    /// Removes ended runs, one after another, and returns the removed runs. A run that is retried
+    /// meanwhile stays.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops between two runs.
     ///
     /// # Errors
-    /// As [`purgeable`](Self::purgeable) and [`delete`](Self::delete); what was removed before stays removed.
+    /// As [`purgeable`](Self::purgeable) and [`delete`](Self::delete). Runs that were removed
+    /// before the error remain removed.
     pub async fn purge(&self, purge: &Purge) -> Result<Vec<RunRecord>> {
         let store = self.require_store()?;
         let mut removed = Vec::new();
@@ -151,7 +151,7 @@ impl Runtime {
                     }
                     removed.push(run);
                 }
-                // It continues, or somebody else has removed it.
+                // The run continues, or was removed by another process.
                 Err(error)
                     if matches!(
                         error.kind(),

@@ -1,17 +1,18 @@
-//! Notes: what a surface keeps beside a run and not in its journal, such as where a client is notified of its changes. They are
-//! state under an owner that is not a user, and are removed with the run. Nothing here reads one.
+//! Notes: data about a run outside of its journal, such as the address that a client registered for
+//! notifications. Notes are stored as state of a reserved owner and removed with the run.
 
 use std::sync::Arc;
 
 use crate::event::RunId;
 use crate::store::{RunFilter, StateWrite, Store, StoreError};
 
-/// The owner of a run's notes. No caller has such a name: it begins with a character that no name over a network has.
-pub(crate) fn owner_of_notes(run: &RunId) -> String {
+/// Returns the state owner of a run's notes. It starts with a control character that no caller name
+/// from a network contains, so it cannot collide with a user.
+pub fn owner_of_notes(run: &RunId) -> String {
     format!("\u{1}run:{run}")
 }
 
-/// Removes the notes of a run that is removed.
+/// Removes the notes of a run.
 pub(super) async fn forget_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<(), StoreError> {
     if !store.keeps_state() {
         return Ok(());
@@ -25,7 +26,7 @@ pub(super) async fn forget_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<
     }
 }
 
-/// Removes a session with all of its runs, and their notes; how many runs there were.
+/// Removes a session with all of its runs and their notes. Returns the number of runs.
 pub(super) async fn delete_with_notes(store: &Arc<dyn Store>, session: &str) -> Result<u64, StoreError> {
     let runs = if store.keeps_state() { store.list(RunFilter::new().session(session)).await? } else { Vec::new() };
     let removed = store.delete_session(session).await?;

@@ -1,4 +1,4 @@
-//! `RuntimeBuilder`: describes a runtime part by part. It starts and opens nothing.
+//! [`RuntimeBuilder`] collects the settings of a runtime. It starts and opens nothing.
 
 use std::fmt;
 use std::panic::Location;
@@ -27,11 +27,11 @@ use crate::tool::{FindTool, IntoTools, Replacement, Replacements, ToolList, Tool
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
-/// Describes a [`Runtime`].
+/// Builder for a [`Runtime`].
 #[must_use]
 #[derive(Default)]
 pub struct RuntimeBuilder {
-    pub(super) host: Host,
+    pub(crate) host: Host,
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
@@ -41,30 +41,31 @@ pub struct RuntimeBuilder {
     #[cfg(feature = "documents")]
     pub(super) folders: Vec<std::path::PathBuf>,
     /// Entries of configurations that cannot be used.
-    pub(super) problems: Vec<super::config::ConfigProblem>,
+    pub(crate) problems: Vec<super::config_problem::ConfigProblem>,
 }
 
 impl RuntimeBuilder {
-    /// Where timestamps come from. Default: the system's clock.
+    /// Sets the source of timestamps. Default: the system clock.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.host.clock = Arc::new(clock);
         self
     }
 
-    /// Where the ids of new runs come from. Default: time and chance.
+    /// Sets the source of ids for new runs. Default: time and random bits.
     pub fn run_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Self {
         self.host.ids = Some(Arc::new(ids));
         self
     }
 
-    /// Where chance comes from: 64 random bits each time. The waits before retried model calls and the ids of new runs
-    /// are made of them. Default: a generator that each process seeds anew.
+    /// Sets the source of randomness, which returns 64 random bits per call. It is used for the
+    /// delay of retried model calls and for ids of new runs. Default: a generator that is seeded
+    /// anew in each process.
     pub fn random(mut self, bits: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.host.random_bits = Arc::new(bits);
         self
     }
 
-    /// Gives all tools of all agents a resource, found by its type.
+    /// Adds a resource for all tools of all agents, identified by its type.
     #[doc(alias = "deps")]
     #[doc(alias = "dependency_injection")]
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
@@ -72,15 +73,17 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Gives each run a resource of its own, such as the database of its tenant: `make` is called when a run begins that
-    /// was given none of this type, and again when the run is resumed, with what the run [began](RunBeginning) with. So it
-    /// is there after a restart, too. It comes before the runtime's own resource of the type; what is nested in a run has
-    /// that of its run. Of two for one type the last one counts.
+    /// Adds a resource that is created for each run, such as the database of a tenant. `make` is
+    /// called when a run starts without a resource of this type, and again when the run is resumed,
+    /// so the resource is available after a restart too. It receives the [start data](RunBeginning)
+    /// of the run. It takes precedence over the runtime's own resource of the same type, and nested
+    /// calls use it too. If two factories have the same type, the last one is used.
     ///
-    /// The value is dropped when the run has ended, also while its handle is kept; [`close_resource`](Self::close_resource)
-    /// closes it before. A [`Context`](crate::Context) that is kept beyond the run keeps the value, too.
+    /// The value is dropped when the run has ended, even if its handle still exists;
+    /// [`close_resource`](Self::close_resource) can close it before. A [`Context`](crate::Context)
+    /// that outlives the run keeps the value.
     ///
-    /// An error of `make` ends the start, before anything of the run was done; such a run is not resumed and is in
+    /// If `make` fails, the run is not started. A run to be resumed is then reported in
     /// [`Recovered::left`](super::Recovered::left).
     ///
     /// ```
@@ -124,12 +127,14 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Gives the runs of each session a resource that they share, such as a browser or a sandbox: `make` is called for the
-    /// first run of a session, and the value is kept until no run of the session has used it for the time `keep`. It
-    /// belongs to this process: after a restart, and in another process, it is made anew. A session that is
-    /// [deleted](Runtime::delete_session) and a runtime that is [drained](Runtime::drain) lose it at once; beyond 1,000
-    /// idle sessions, the session that is idle longest does. Each run without a session has its own value, as with
-    /// [`run_resource`](Self::run_resource), which also describes errors and precedence. Two callers never share a value.
+    /// Adds a resource that the runs of a session share, such as a browser or a sandbox. `make` is
+    /// called for the first run of a session. The value is kept until no run of the session has
+    /// used it for the duration `keep`. It belongs to this process: after a restart and in other
+    /// processes, it is created anew. The value is removed at once if its session is
+    /// [deleted](Runtime::delete_session) or the runtime is [drained](Runtime::drain). If more than
+    /// 1,000 sessions are idle, the value of the session that is idle longest is removed. A run
+    /// without a session has its own value, as with [`run_resource`](Self::run_resource), which
+    /// also describes errors and precedence. Two callers never share a value.
     ///
     /// ```
     /// use std::time::Duration;
@@ -162,12 +167,13 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Closes each value of a type that [`run_resource`](Self::run_resource) or
-    /// [`session_resource`](Self::session_resource) made. The value of a run is closed when the run has ended, well or not,
-    /// and before its result is there; a run that could not begin, is dropped or is left by
-    /// [draining](Runtime::drain) has it closed on another task, for which draining waits. After 10 seconds, closing
-    /// is given up. A value that a run was given with `.resource(value)` belongs to the program: it is dropped with the
-    /// end of the run, and not closed.
+    /// Sets a function that closes each value of a type that [`run_resource`](Self::run_resource)
+    /// or [`session_resource`](Self::session_resource) created. The value of a run is closed after
+    /// the run has ended, successfully or not, and before its result is returned. For a run that
+    /// could not start, is dropped, or is stopped by [draining](Runtime::drain), it is closed on
+    /// another task, for which draining waits. Closing is abandoned after 10 seconds. A value that
+    /// was passed to a run with `.resource(value)` belongs to the program: it is dropped at the end
+    /// of the run, and not closed.
     #[doc(alias = "LifespanPlugin")]
     pub fn close_resource<T, F>(mut self, close: impl Fn(Arc<T>) -> F + Send + Sync + 'static) -> Self
     where
@@ -182,23 +188,25 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Gives all agents and workflows a long-term memory: see [`memory`](crate::memory). It is the resource `dyn Memory`, so
-    /// [`run_resource`](Self::run_resource) with an `Arc<dyn Memory>` gives each run another one, such as that of its tenant.
+    /// Sets the long-term memory of all agents and workflows: see [`memory`](crate::memory). It is
+    /// the resource `dyn Memory`; use [`run_resource`](Self::run_resource) with an
+    /// `Arc<dyn Memory>` for a separate memory per run, such as one per tenant.
     pub fn memory(mut self, memory: impl Memory) -> Self {
         self.host.resources.insert_shared::<dyn Memory>(Arc::new(memory));
         self
     }
 
-    /// Shows all events of all runs to a sink.
+    /// Adds a sink, which receives all events of all runs.
     pub fn sink(mut self, sink: impl EventSink + 'static) -> Self {
         self.sinks.push(Arc::new(sink));
         self
     }
 
-    /// Records the arguments of each tool call that is all of a workflow's node: the call has `tool.started` and its end below
-    /// the node, as any other call, and [`redact`](crate::middleware::redact) takes secrets out of them. Views of the run, such
-    /// as `AgentEvents`, then show the call. A run that is resumed keeps the calls that it has. Default: the events of the
-    /// node are those of the call, without the arguments.
+    /// Records the arguments of tool calls that are a node of a workflow by themselves. Such a call
+    /// then has `tool.started` and an end event below the node, like any other call, and
+    /// [`redact`](crate::middleware::redact) applies to them. Views of the run, such as
+    /// `AgentEvents`, then contain the call. Calls that a resumed run has recorded before are not
+    /// changed. Default: off; only the events of the node are recorded, without arguments.
     ///
     /// ```
     /// use agentflow::event::EventKind;
@@ -233,21 +241,21 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What is done with a run whose workflow or agent has changed since it began. Default:
-    /// [`Changes::AcceptCompatible`].
+    /// Sets the rule for resuming a run whose workflow or agent has changed since it started.
+    /// Default: [`Changes::AcceptCompatible`].
     pub fn changes(mut self, changes: Changes) -> Self {
         self.host.set_part(changes);
         self
     }
 
-    /// Where keys come from. Default: the environment.
+    /// Sets the source of API keys and other secrets. Default: environment variables.
     pub fn secrets(mut self, secrets: impl SecretProvider + 'static) -> Self {
         self.host.secrets = Arc::new(secrets);
         self
     }
 
-    /// Makes models of a provider of the host's own: `Agent::new("PROVIDER/NAME")` then comes here. A provider that
-    /// agentflow knows can be replaced.
+    /// Registers a factory for models of a provider: `Agent::new("PROVIDER/NAME")` then calls it. A
+    /// built-in provider can be replaced.
     #[track_caller]
     pub fn model_provider<F>(mut self, provider: impl Into<String>, factory: F) -> Self
     where
@@ -259,9 +267,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Looks up models whose bare names begin with one of these at a provider: `Agent::new("acme-large")` then means
-    /// `acme/acme-large`. The longest prefix counts, and comes before those of the providers that agentflow knows. The names of
-    /// models in `#[agent(model = ..)]`, in documents and in settings name their provider all the same.
+    /// Maps model names without a provider to a provider, by prefix: in the example,
+    /// `Agent::new("acme-large")` means `acme/acme-large`. The longest matching prefix is used,
+    /// before those of built-in providers. Model names in `#[agent(model = ..)]`, in documents and
+    /// in settings must still contain their provider.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -289,11 +298,12 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Gives every `#[agent]` this model in place of the one in its attribute: a name, or a model itself. An
-    /// [`Agent`](crate::Agent) that a program makes keeps its own.
+    /// Sets the model of every `#[agent]`, replacing the one in its attribute: a name, or a model.
+    /// It does not affect an [`Agent`](crate::Agent) that a program builds.
     ///
-    /// [`agent_model`](Self::agent_model) for the agent's name comes before this, and this before the attribute. With
-    /// either of them no key of the attribute's model is looked up, so tests need no environment:
+    /// [`agent_model`](Self::agent_model) takes precedence over this setting, and this setting over
+    /// the attribute. With either of them the API key of the attribute's model is not needed, so
+    /// tests do not depend on the environment:
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -316,30 +326,31 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Gives the `#[agent]` of a name this model, whatever its attribute and [`model`](Self::model) say.
+    /// Sets the model of the `#[agent]` with this name. It takes precedence over its attribute and
+    /// over [`model`](Self::model).
     pub fn agent_model(mut self, agent: impl Into<String>, model: impl Into<ModelSource>) -> Self {
         self.agents.by_name.insert(agent.into(), model.into());
         self
     }
 
-    /// Gives the application a value that instructions show by `{app:KEY}`: a string as it is, everything else as JSON.
-    /// A second one of the same key replaces the first.
+    /// Sets a value of the application, which instructions insert with `{app:KEY}`: a string as it
+    /// is, any other value as JSON. A second value with the same key replaces the first.
     pub fn app(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.host.app.insert(key.into(), value.into());
         self
     }
 
-    /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
-    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and
-    /// the arguments and results of tool calls. Default: no, since contents may be private, and every model call then
-    /// records its whole conversation.
+    /// Enables message contents in `tracing` spans, in the attributes of the GenAI conventions:
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`,
+    /// `gen_ai.tool.definitions`, and the arguments and results of tool calls. Default: off, since
+    /// contents may be private, and each span of a model call would contain the whole conversation.
     pub fn trace_content(mut self, yes: bool) -> Self {
         self.host.trace_content = yes;
         self
     }
 
-    /// Puts middleware around all agents of all runs, inside of what was added before and outside of what an agent has
-    /// of its own: see [`middleware`](crate::middleware).
+    /// Adds middleware for all agents of all runs. It is called inside the middleware that was
+    /// added before and outside the middleware of an agent: see [`middleware`](crate::middleware).
     ///
     /// ```
     /// use agentflow::middleware::token_budget;
@@ -360,9 +371,9 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Puts something in the place of tools, agents, workflows and persons, by their names, in all runs of this runtime:
-    /// for tests, where `agentflow_testing::Mocks` is what is given. A second one replaces the first. Default: nothing is
-    /// replaced, which costs a look. A resource that only replaced tools take need not be given.
+    /// Replaces tools, agents, workflows and people by name, in all runs of this runtime. For
+    /// tests: pass an `agentflow_testing::Mocks`. A second call replaces the first. Default:
+    /// nothing is replaced. Resources that only replaced tools need may be missing.
     pub fn replace(mut self, replacement: impl Replacement + 'static) -> Self {
         let replacements = Replacements::new(replacement);
         self.host.set_part(unused_resources(&replacements));
@@ -370,78 +381,86 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most model calls of a run of a workflow and of everything it starts. Default 500;
-    /// [`StartRun::max_llm_calls`](super::StartRun::max_llm_calls) makes it fewer for one run. Of a run of an agent, the
-    /// agent's [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls) says it.
+    /// Sets the maximum number of model calls of a workflow run and everything it starts (default:
+    /// 500). [`StartRun::max_llm_calls`](super::StartRun::max_llm_calls) lowers it for a single
+    /// run. For runs of agents see [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls).
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.host.max_llm_calls = calls;
         self
     }
 
-    /// The most bytes that the output of one step of a workflow may have as JSON. Default 16 MiB. A step with a larger
-    /// one fails as `too_large`; put the data where it belongs and hand on where it is.
+    /// Sets the maximum size in bytes of a workflow step's output, as JSON. Default: 16 MiB. A step
+    /// with a larger output fails with `too_large`. Store large data elsewhere and return a
+    /// reference to it.
     pub fn max_output_bytes(mut self, bytes: usize) -> Self {
         self.host.max_output_bytes = bytes;
         self
     }
 
-    /// How deep agents and workflows may be nested, a run of its own counting as 1: an agent in a tool of an agent is
-    /// 2, a workflow in that agent's tool 3. One that would be deeper fails with [`Error::NestingLimit`](crate::Error),
-    /// which also ends the agents around it. Default 16; 0 counts as 1.
+    /// Sets the maximum nesting depth of agents and workflows. A top-level run has depth 1, an
+    /// agent in a tool of an agent 2, a workflow in that agent's tool 3. A deeper call fails with
+    /// [`Error::NestingLimit`](crate::Error), which also ends the enclosing agents. Default: 16. 0
+    /// counts as 1.
     ///
-    /// All levels are polled on one stack. In a build without optimizations a level takes up to 50 KiB of it, beside
-    /// what the bodies of tools and steps take; a much higher limit needs a larger `thread_stack_size` of the tokio
-    /// runtime.
+    /// All levels are polled on the same stack. In a build without optimizations a level uses up to
+    /// 50 KiB of it, in addition to the bodies of tools and steps. A much higher limit needs a
+    /// larger `thread_stack_size` of the tokio runtime.
     pub fn max_nesting(mut self, depth: u32) -> Self {
         self.host.max_nesting = depth.max(1);
         self
     }
 
-    /// Grants scopes to workflows and to `#[agent]`s, in all runs; [`StartRun::grant`](super::StartRun::grant) does for one
-    /// run. A step, or a model, may then call a `#[tool]` that needs them. Without,
-    /// such a call ends its step with a failure of the kind `unauthorized`, and a model gets a result that says so. What begins in a step
-    /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
-    /// that grants more or less changes nothing. An [`Agent`](crate::Agent) that a program makes is granted scopes by
-    /// [`AgentSettings::grant`](crate::agent::AgentSettings::grant). Default: none.
+    /// Grants scopes to workflows and to `#[agent]`s in all runs;
+    /// [`StartRun::grant`](super::StartRun::grant) grants scopes to a single run. A step or a model
+    /// may then call a `#[tool]` that requires them. Without the scope, such a call fails its step
+    /// with the kind `unauthorized`, or returns this error to the model. Nested calls inherit the
+    /// grants of the enclosing step or tool. The grants are recorded when a run starts: resuming it
+    /// in a runtime with other grants does not change them. For an [`Agent`](crate::Agent) that a
+    /// program builds, use [`AgentSettings::grant`](crate::agent::AgentSettings::grant). Default:
+    /// none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         let more = scopes.into_iter().map(Into::into);
         self.host.scopes = self.host.scopes.iter().cloned().chain(more).collect();
         self
     }
 
-    /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
-    /// continues.
+    /// Sets the store in which runs are persisted, so that they survive the process. Default: no
+    /// store; a run is kept in memory while it is executed.
     #[doc(alias = "checkpointer")]
     pub fn store(mut self, store: impl Store) -> Self {
         self.host.set_store(Arc::new(store));
         self
     }
 
-    /// Executes the steps of workflows elsewhere: see [`executor`](crate::executor). Default: a step is called as the
-    /// function that it is, in the task of its run.
+    /// Dispatches the steps of workflows to an executor: see [`executor`](crate::executor).
+    /// Default: steps are executed as function calls, in the task of their run.
     pub fn executor(mut self, executor: impl StepExecutor + 'static) -> Self {
         self.host.set_part(StepsElsewhere(Arc::new(executor)));
         self
     }
 
-    /// Makes a workflow known by its name, so that its runs can be started and resumed by it. A `#[workflow]` is known
-    /// without this. Another workflow of the same name, given or linked into the program, is an error where the name is
-    /// used, and a problem of the [`catalogue`](Runtime::catalogue).
+    /// Registers a workflow under its name, so that its runs can be started and resumed by name. A
+    /// `#[workflow]` does not need this. Another workflow with the same name, registered or linked
+    /// into the program, is an error when the name is used, and a problem of the
+    /// [`catalogue`](Runtime::catalogue).
     #[track_caller]
     pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
         self.given.workflows.push((Arc::clone(workflow.spec()), Origin::given(Location::caller())));
         self
     }
 
-    /// Makes the workflow of a graph known by its name, so that its runs can be started and resumed by it. The nodes of
-    /// the graph refer to tools, agents and workflows that this runtime knows. Tools of a [toolset](Self::toolset) are
-    /// fetched before the workflow is started or resumed; a node calls the tool that the toolset has when the node begins,
-    /// and fails when it is gone. If a toolset cannot be fetched, the run begins, and each node that calls one of its tools
-    /// fetches it again: only these nodes fail. The run keeps this plan: it is resumed whether or not the toolset is back, and
-    /// without [`changes`](Self::changes). A run that began with the tools of a toolset is resumed when they can be fetched.
+    /// Registers the workflow of a graph under its name, so that its runs can be started and
+    /// resumed by name. The nodes of the graph refer to tools, agents and workflows of this
+    /// runtime. The tools of a [toolset](Self::toolset) are fetched before the workflow is started
+    /// or resumed. A node uses the version of the tool that the toolset has when the node starts,
+    /// and fails if the tool was removed. If a toolset cannot be fetched, the run starts
+    /// nevertheless, and each node that calls one of its tools fetches it again: only these nodes
+    /// fail. The run keeps this plan: it can be resumed whether or not the toolset is available
+    /// again, independent of [`changes`](Self::changes). A run that started with the tools of a
+    /// toolset is resumed only when they can be fetched.
     ///
-    /// What is wrong with the graph is an error where the name is used, and a problem of the
-    /// [`catalogue`](Runtime::catalogue): all of it at once.
+    /// Errors in the graph are reported together, when the name is used and as a problem of the
+    /// [`catalogue`](Runtime::catalogue).
     #[cfg(feature = "dynamic")]
     #[track_caller]
     pub fn graph(mut self, graph: crate::workflow::Graph) -> Self {
@@ -450,20 +469,21 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Makes an agent known by its name, so that its runs can be resumed by their id and [recovered](Runtime::recover).
-    /// An `#[agent]` is known without this; given as `judge::agent(..)` with other options, it has these when a run is
-    /// resumed. Another agent of the same name, given or linked into the program, is an error where the name is used,
-    /// and a problem of the [`catalogue`](Runtime::catalogue).
+    /// Registers an agent under its name, so that its runs can be started by name, resumed by id
+    /// and [recovered](Runtime::recover). An `#[agent]` does not need this. If it is registered as
+    /// `judge::agent(..)` with other options, these apply when a run is resumed. Another agent with
+    /// the same name, registered or linked into the program, is an error when the name is used, and
+    /// a problem of the [`catalogue`](Runtime::catalogue).
     #[track_caller]
     pub fn agent(mut self, agent: impl GivenAgent) -> Self {
         self.given.agents.push((ErasedAgent::new(agent.given()), Origin::given(Location::caller())));
         self
     }
 
-    /// Makes tools known by their names, beside those that are linked into the program: whatever
-    /// [`Agent::tools`](crate::Agent::tools) takes. It gives them to no agent.
-    /// Another tool of the same name is an error where the name is used, and a problem of the
-    /// [`catalogue`](Runtime::catalogue).
+    /// Registers tools under their names, in addition to those that are linked into the program.
+    /// Accepts the same values as [`Agent::tools`](crate::Agent::tools). The tools are not added to
+    /// any agent. Another tool with the same name is an error when the name is used, and a problem
+    /// of the [`catalogue`](Runtime::catalogue).
     #[track_caller]
     #[doc(alias = "register_tool")]
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
@@ -475,29 +495,30 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Makes the tools of a toolset known, by names such as `files.read`. They are fetched when one of them, or the
-    /// [`catalogue`](Runtime::catalogue), is asked for. It gives them to no agent.
+    /// Registers a toolset, whose tools have names such as `files.read`. They are fetched when one
+    /// of them, or the [`catalogue`](Runtime::catalogue), is requested. The tools are not added to
+    /// any agent.
     #[track_caller]
     pub fn toolset(mut self, toolset: impl Into<ToolsetRef>) -> Self {
         self.given.toolsets.push((toolset.into(), Origin::given(Location::caller())));
         self
     }
 
-    /// Makes a JSON Schema known by a name, which the [`catalogue`](Runtime::catalogue) finds.
+    /// Registers a JSON Schema under a name, under which it is listed in the
+    /// [`catalogue`](Runtime::catalogue).
     #[track_caller]
     pub fn schema(mut self, name: impl Into<Arc<str>>, schema: impl Into<Value>) -> Self {
         self.given.schemas.push(((name.into(), schema.into()), Origin::given(Location::caller())));
         self
     }
 
-    /// Says in errors that the program gave it nothing.
-    #[cfg(feature = "cli")]
-    pub(crate) fn linked_alone(mut self) -> Self {
+    /// Marks the runtime as one without registered items, for better error messages.
+    pub fn linked_alone(mut self) -> Self {
         self.given.is_linked_alone = true;
         self
     }
 
-    /// The runtime.
+    /// Builds the runtime.
     pub fn build(self) -> Runtime {
         #[cfg(feature = "documents")]
         let documents = super::document_set::DocumentsOfRuntime::new(self.given, self.documents, self.folders);
@@ -508,7 +529,7 @@ impl RuntimeBuilder {
         knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
-        host.set_part(super::config::ConfigProblems(self.problems.into()));
+        host.set_part(super::config_problem::ConfigProblems(self.problems.into()));
         #[cfg(feature = "documents")]
         documents.put_into(&mut host);
         #[cfg(not(feature = "documents"))]
@@ -517,7 +538,7 @@ impl RuntimeBuilder {
     }
 }
 
-/// A factory of values for runs, or for sessions that keep them.
+/// Creates a factory of values for runs, or for sessions if `keep` is set.
 fn factory<T, E>(
     keep: Option<Duration>,
     make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static,
@@ -533,7 +554,8 @@ where
     ResourceFactory { key: ResourceKey::of::<T>(), keep, make: Arc::new(make) }
 }
 
-/// Gives a host what needs to find things by their names: resuming a run, checking an answer, undoing a call.
+/// Sets the functions of a host that need lookup by name: resuming a run, checking an answer,
+/// compensating a call.
 pub(super) fn knows_names(host: &mut Host) {
     host.check_answer = catalogue::checked;
     host.resume = |host, run| {

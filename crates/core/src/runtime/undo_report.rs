@@ -1,5 +1,5 @@
-//! What a run undoes that failed or was cancelled, call by call, for [`RunReport`](super::RunReport). It reads a journal;
-//! it calls nothing.
+//! Reports how a failed or cancelled run is compensated, call by call, for
+//! [`RunReport`](super::RunReport).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,53 +9,55 @@ use serde::Serialize;
 use crate::event::{Event, EventKind};
 use crate::run::{DoneCalls, RunState, Undo, UndoState};
 
-/// What a run undoes, or has undone, since it failed or was cancelled.
+/// The compensation of a failed or cancelled run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CompensationReport {
-    /// Why.
+    /// Error or cancel reason that started the compensation.
     pub reason: String,
-    /// The calls that had an effect, or may have had one, in the order in which they are undone.
+    /// Calls with actual or possible side effects, in the order in which they are compensated.
     pub calls: Vec<UndoReport>,
 }
 
-/// A call that is undone, or is not.
+/// A call and the state of its compensation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UndoReport {
-    /// The path of the call, such as `paid/tool#1.charge`.
+    /// Path of the call, such as `paid/tool#1.charge`.
     pub path: String,
-    /// The tool that was called; empty where that is not known.
+    /// Name of the called tool. Empty if unknown.
     pub tool: Arc<str>,
-    /// The tool that undoes it; empty where that is not known.
+    /// Name of the tool that compensates the call. Empty if unknown.
     pub by: Arc<str>,
-    /// Where that is.
+    /// State of the compensation.
     pub status: UndoStatus,
-    /// Why the call is not undone.
+    /// Reason why the call is not compensated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Arc<str>>,
-    /// The path of the question that what undoes it has asked a person and that is not answered: the run waits for it.
+    /// Path of the unanswered question that the compensating tool has asked. The run waits for the
+    /// answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
 }
 
-/// Where the compensation of a call is.
+/// State of a call's compensation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UndoStatus {
-    /// The call is still to be undone.
+    /// The compensation has not started.
     Owed,
-    /// What undoes it has begun and has no end. When no process executes the run, it was interrupted.
+    /// The compensation has started and not ended. If no process executes the run, it was
+    /// interrupted.
     Running,
-    /// The call is undone.
+    /// The call is compensated.
     Undone,
-    /// The call may have had an effect that is not undone, and nothing more is done about it.
+    /// The call may have had an effect that is not compensated, and no further attempt is made.
     NotUndone,
 }
 
 impl UndoStatus {
-    /// The status as words, such as `not undone`.
+    /// Returns the status in words, such as `not undone`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Owed => "owed",
@@ -73,7 +75,7 @@ impl fmt::Display for UndoStatus {
 }
 
 impl CompensationReport {
-    /// That of a run with these events; `None` when it undoes nothing.
+    /// Returns the report of a run with these events, or `None` if it is not compensated.
     pub(super) fn of(events: &[Event], state: &RunState) -> Option<Self> {
         let (mut why, mut left) = (None, Vec::new());
         for event in events.iter().filter(|event| event.path.is_root()) {
@@ -91,7 +93,7 @@ impl CompensationReport {
             let path = left.path.to_string();
             match calls.iter_mut().find(|call| call.path == path) {
                 Some(call) => (call.status, call.problem) = (UndoStatus::NotUndone, Some(left.problem)),
-                // An event that this release does not know.
+                // The call is recorded in an event that this release cannot read.
                 None => calls.push(UndoReport {
                     path,
                     tool: left.tool,

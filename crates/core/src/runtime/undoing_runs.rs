@@ -1,5 +1,5 @@
-//! Resuming a run of a workflow that still has to undo what it had done: nothing else of it is executed. It needs no
-//! workflow, but the tools that undo, and what those take.
+//! Resumes a workflow run that still has to be compensated. It executes no part of the workflow, so
+//! it needs only the compensating tools and their resources.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use crate::tool::{BegunCompensation, can_compensate};
 use crate::workflow::driver::UndoingRun;
 
 impl Runtime {
-    /// The shared part of the run, with its journal in the log, and what is left to do.
+    /// Prepares the run, with its journal loaded, and returns the remaining compensation.
     ///
     /// # Errors
-    /// [`Error::CompensationOwed`](crate::Error::CompensationOwed) when this program cannot do it; nothing is recorded then.
+    /// [`Error::CompensationOwed`](crate::Error::CompensationOwed) if this program cannot
+    /// compensate the run. Nothing is recorded in this case.
     pub(super) async fn prepare_undoing(
         &self,
         run: &RunId,

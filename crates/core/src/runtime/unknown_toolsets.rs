@@ -1,6 +1,7 @@
-//! Runs that began while a toolset was away. The plan of such a run does not know the tools of the toolset, and a node
-//! fetches the tool that it calls. The definition of the run names the toolset, so that a later process makes the same plan,
-//! whether or not the toolset can be fetched by then. Nothing here fetches tools.
+//! Runs that started while a toolset was unavailable. The plan of such a run does not contain the
+//! tools of the toolset; a node fetches its tool when it runs. The definition of the run records
+//! the toolset, so that a later process creates the same plan, whether or not the toolset is
+//! available then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,17 +14,18 @@ use crate::run::{Host, read_journal};
 use crate::store::{Store, StoreError};
 use crate::tool::ToolsetRef;
 
-/// The toolsets whose tools were unknown when a run began.
+/// Toolsets whose tools were unknown when a run started.
 struct UnknownToolsets(BTreeSet<String>);
 
-/// Returns true if the graphs of this host are read without the tools of a toolset.
+/// `true` if the graphs of this host are resolved without the tools of a toolset.
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "only graphs name toolsets"))]
 pub(super) fn is_unknown(host: &Host, toolset: &ToolsetRef) -> bool {
     host.part::<UnknownToolsets>().is_some_and(|unknown| unknown.0.contains(&**toolset.name()))
 }
 
 impl Runtime {
-    /// Returns a runtime that reads the graphs as they were read for a run: toolsets that were away stay unknown.
+    /// Returns a runtime that resolves graphs as for the start of a run: toolsets that were
+    /// unavailable remain unknown.
     pub(super) async fn reader_for_run(&self, store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
         match given(self.host(), |given| &given.toolsets).is_empty() {
             true => Ok(self.clone()),
@@ -34,8 +36,8 @@ impl Runtime {
         }
     }
 
-    /// Returns a runtime that reads the graphs as they were read for the definition with the id `parts`. Without a store this is
-    /// the runtime itself.
+    /// Returns a runtime that resolves graphs as for the definition with the id `parts`. Without a
+    /// store, this is the runtime itself.
     pub(super) async fn reader_for(
         &self,
         store: Option<&Arc<dyn Store>>,

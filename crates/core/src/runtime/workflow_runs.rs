@@ -1,4 +1,4 @@
-//! Runs of workflows: starting one, resuming one after a crash, recovering all.
+//! Runs of workflows: starts a run, resumes a run after a crash, and recovers all runs.
 
 use std::sync::Arc;
 
@@ -27,35 +27,37 @@ use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs};
 
-/// What [`Runtime::recover`] found, the oldest run first.
+/// Result of [`Runtime::recover`], oldest run first.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The runs that are executed here now, also those in `waiting`.
+    /// Runs that are executed here now, including those in `waiting`.
     pub resumed: Vec<RunHandle<Encoded>>,
-    /// The runs among `resumed` that waited for a person's answer when they were found: they continue once it is given.
-    /// [`Runtime::approvals`] has their questions.
+    /// Runs among `resumed` that wait for a person's answer. They continue when it is given.
+    /// [`Runtime::approvals`] returns their questions.
     pub waiting: Vec<RunId>,
-    /// The runs that could not be resumed, and why: the program does not know the workflow or the agent, its definition
-    /// has changed, or a resource that it takes is missing.
+    /// Runs that could not be resumed, with the reason: the workflow or agent is unknown, its
+    /// definition has changed, or a resource is missing.
     pub left: Vec<(RunId, Error)>,
-    /// The runs that another process executes.
+    /// Runs that another process executes.
     pub elsewhere: Vec<RunId>,
 }
 
-/// How many runs are resumed at the same time.
+/// Number of runs that are resumed concurrently.
 const AT_ONCE: usize = 64;
 
 impl Runtime {
-    /// Starts a run of a workflow on a task of its own when it is awaited; before that it can be given more, such as an id
-    /// of the caller's, tags and limits: see [`StartRun`]. With a store, the run is kept there when this returns.
+    /// Starts a run of a workflow on a separate task when it is awaited. Before that, options such
+    /// as an id, tags and limits can be set: see [`StartRun`]. With a store, the run is stored
+    /// there when the future completes.
     ///
     /// # Errors
-    /// When the input has no JSON form, a resource that a tool of the workflow takes is missing
-    /// ([`Error::RunResource`]), a node that begins in every run needs a key of the [state](crate::state) that nothing sets
-    /// ([`Error::Build`]), a tool that is to undo another one is not known or does not take what it is given
-    /// ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)), the runtime is being [drained](Self::drain), or the store cannot keep the run, also since
-    /// it has one of the same id.
+    /// If the input has no JSON form; a resource that a tool of the workflow needs is missing
+    /// ([`Error::RunResource`]); a node that every run executes needs a [state](crate::state) key
+    /// that is never set ([`Error::Build`]); a compensating tool is unknown or does not accept its
+    /// arguments ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)); the
+    /// runtime is being [drained](Self::drain); or the store cannot store the run, for example
+    /// because it has a run with the same id.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -66,12 +68,14 @@ impl Runtime {
         StartRun::new(self, Described::Workflow(described), Box::new(decoder::<W::In, W::Out>(&workflow)))
     }
 
-    /// Like [`start`](Self::start), of a workflow that this runtime, or the program, knows by name; the input is a JSON
-    /// object of its inputs' names, such as `json!({"url": "https://example.com"})`.
+    /// Starts a run like [`start`](Self::start), of a workflow that is registered with this runtime
+    /// or linked into the program. The input is a JSON object with the names of the workflow's
+    /// inputs, such as `json!({"url": "https://example.com"})`.
     ///
     /// # Errors
-    /// Also when no workflow has this name, or the input does not fit its names and types. A node whose tool cannot be fetched
-    /// fails by itself, with [`FailureKind::Toolset`](crate::error::FailureKind::Toolset).
+    /// As [`start`](Self::start), and if no workflow has this name, or the input does not match its
+    /// names and types. If a tool of a node cannot be fetched, only the node fails, with
+    /// [`FailureKind::Toolset`](crate::error::FailureKind::Toolset).
     #[doc(alias = "run_workflow")]
     pub fn start_named(&self, name: impl WorkflowName, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
         let name = Arc::from(name.as_name());
@@ -79,7 +83,7 @@ impl Runtime {
         StartRun::new(self, Described::Named(name, input), Box::new(undecoded))
     }
 
-    /// The workflow of a name with its inputs, checked. The tools of toolsets that it names are fetched.
+    /// Returns a workflow by name with its checked inputs. The toolsets that it names are fetched.
     pub(super) async fn named(&self, name: &Arc<str>, input: &Encoded) -> Result<(Arc<Spec>, Vec<Encoded>)> {
         let spec = self.fetched_workflow_spec(name).await?;
         let wrong = |problem| Error::Input { workflow: Arc::clone(name), problem };
@@ -99,6 +103,7 @@ impl Runtime {
         self.host().running.check()?;
         self.check_compensations(spec, &options).await?;
         let run = options.run_id.get_or_insert_with(|| self.host().new_run_id()).clone();
+        // The reservation prevents another start or resume of the same id in this process.
         let reservation = match self.host().live.as_ref() {
             None => None,
             Some(live) => match live.find(&run).await {
@@ -114,17 +119,17 @@ impl Runtime {
         self.host().running.begin(&shared)?;
         begins(&shared);
         let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared), terms);
-        // Requests find it from now on, and wait for its first commit.
+        // From now on control requests find the run, and wait for its first commit.
         if let Some(reservation) = reservation {
             reservation.becomes(&shared);
         }
-        // It is executed from its first commit on, whether or not the caller waits for that.
+        // The run is executed after its first commit, independent of the caller's future.
         let (created, is_created) = oneshot::channel();
         let log = Arc::clone(&shared);
         let run = async move {
             let kept = log.log.commit().await;
             let failed = kept.as_ref().err().cloned();
-            // Whoever started it may have gone.
+            // The caller may have dropped its future.
             let _ = created.send(kept);
             match failed {
                 Some(error) => Err(error.into()),
@@ -139,7 +144,7 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Keeps the description of a workflow, once for each store.
+    /// Stores the definition of a workflow, at most once for each store.
     async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
         self.host().put_parts(spec.parts()).await?;
         #[cfg(feature = "documents")]
@@ -152,23 +157,24 @@ impl Runtime {
         Ok(())
     }
 
-    /// Resumes a run that its process left unfinished: what is recorded is not done again.
+    /// Resumes an unfinished run whose process ended. Recorded work is not repeated.
     ///
-    /// A run that this process executes already is [attached](Self::attach) to.
+    /// If this process executes the run already, its handle is [attached](Self::attach).
     ///
-    /// The workflow or the agent is found by its name among those that the runtime was given or that are linked into the
-    /// program. An agent continues with the instructions that its run began with.
+    /// The workflow or agent is found by name among the items that are registered with the runtime
+    /// or linked into the program. An agent continues with the recorded instructions of its run.
     ///
     /// # Errors
-    /// When there is no such run, workflow or agent, the run has ended, another process executes it, a resource that it
-    /// takes is missing ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the definition is
-    /// another one than the run began with and the runtime does not accept that ([`Changes`]).
+    /// If the run, workflow or agent does not exist, the run has ended, another process executes
+    /// it, a required resource is missing ([`Error::RunResource`]), the runtime is being
+    /// [drained](Self::drain), or the definition differs from the one with which the run started
+    /// and the runtime does not accept the difference ([`Changes`]).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
         self.resume_and(run, |_| ()).await
     }
 
-    /// Resumes a run as [`resume`](Self::resume) does. Calls `begins` before the run executes its next step, unless this
-    /// process executes the run already.
+    /// Resumes a run like [`resume`](Self::resume). Calls `begins` before the run executes its next
+    /// step, unless this process executes the run already.
     pub(super) async fn resume_and(
         &self,
         run: &RunId,
@@ -183,12 +189,12 @@ impl Runtime {
         }
     }
 
-    /// Like [`resume`](Self::resume), of a workflow that is at hand, with its output's type.
+    /// Resumes a run like [`resume`](Self::resume), with the given workflow and its output type.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume); also when this process executes the run by another definition. With
-    /// [`Changes::AcceptAll`] also when the inputs of a changed workflow are others, or when a node that may have changed
-    /// something outside of the run would run again or is gone ([`Error::WriteForgotten`]).
+    /// As [`resume`](Self::resume), and if this process executes the run with another definition.
+    /// With [`Changes::AcceptAll`] also if the inputs of a changed workflow differ, or if a node
+    /// that may have had side effects would run again or was removed ([`Error::WriteForgotten`]).
     pub async fn resume_as<In: Inputs, Out: NodeValue>(
         &self,
         run: &RunId,
@@ -201,18 +207,21 @@ impl Runtime {
         self.resume_spec(run, workflow.spec(), decoder::<In, Out>(workflow)).await
     }
 
-    /// Resumes every run of the store that has not ended and that nobody executes, of workflows and of agents; after a
-    /// restart this is all there is to do. Several are read at the same time. A run that waits for a person is resumed too, and
-    /// waits again; [`Recovered::waiting`] names it.
+    /// Resumes every unfinished run in the store that no process executes, of workflows and of
+    /// agents. A program calls it once after a restart. Several runs are loaded concurrently. A run
+    /// that waits for a person is resumed too and waits again; it is listed in
+    /// [`Recovered::waiting`].
     ///
-    /// Dropping the future stops between two runs: those that were resumed are executed here.
+    /// # Cancel safety
+    /// Dropping the future stops between two runs. Runs that were resumed are executed here.
     ///
     /// # Errors
-    /// When the store cannot list its runs, or the runtime is being [drained](Self::drain).
+    /// If the store cannot list its runs, or the runtime is being [drained](Self::drain).
     pub async fn recover(&self) -> Result<Recovered> {
         self.host().running.check()?;
         let RunList { mut runs, unreadable, .. } =
             self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
+        // The store lists the newest run first, but the oldest should continue first.
         runs.reverse();
         let found = futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run) });
         let mut found = found.buffered(AT_ONCE);
@@ -230,7 +239,7 @@ impl Runtime {
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
                     recovered.elsewhere.push(run.run_id);
                 }
-                // It has ended since the runs were listed.
+                // The run has ended since the runs were listed.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Ended => {}
                 Err(error) => {
                     let run = run.run_id;
@@ -245,14 +254,14 @@ impl Runtime {
         Ok(recovered)
     }
 
-    /// Resumes a run; `None` when it is executed here already.
+    /// Resumes a run. Returns `None` if this process executes it already.
     async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
         let (store, run) = (self.require_store()?, &record.run_id);
         let Some(Found::Free(reservation)) = self.find(run).await else { return Ok(None) };
         self.resume_record(reservation, &store, record, |_| ()).await.map(Some)
     }
 
-    /// Resumes a run of what is known here by its name.
+    /// Resumes a run with the workflow or agent that is registered under its name.
     async fn resume_record(
         &self,
         reservation: Reservation,
@@ -265,10 +274,11 @@ impl Runtime {
             #[allow(unused_variables, reason = "only documents are kept by it")]
             Some(definition) => {
                 let reader = self.reader_for_run(store, &record.run_id).await?;
-                // Where a toolset is away that was there when the run began, the run waits: a call that was interrupted is judged
-                // by the policy of its tool.
+                // All toolsets must be available: an interrupted call is handled by the policy of
+                // its tool, so the tool must be known.
                 let found = reader.complete_workflow_spec(&record.name).await;
-                // Nothing of the workflow is executed while a run is undone.
+                // A compensating run executes no part of the workflow, so the workflow may be
+                // missing.
                 let may_lack = record.status == RunStatus::Compensating;
                 #[cfg(feature = "documents")]
                 let may_lack = may_lack || found.is_err() && self.has_documents(store, definition).await;
@@ -283,7 +293,7 @@ impl Runtime {
         }
     }
 
-    /// Where a run is in this process; `None` without a store.
+    /// Returns the state of a run in this process, or `None` without a store.
     pub(super) async fn find(&self, run: &RunId) -> Option<Found> {
         match self.host().live.as_ref() {
             Some(live) => Some(live.find(run).await),
@@ -291,7 +301,7 @@ impl Runtime {
         }
     }
 
-    /// The right to open a run; `None` when this process executes it.
+    /// Reserves the right to resume a run. Returns `None` if this process executes it.
     pub(super) async fn reserve_unless_executed(&self, run: &RunId) -> Result<Option<Reservation>> {
         match self.find(run).await {
             Some(Found::Free(reservation)) => {
@@ -348,6 +358,7 @@ impl Runtime {
         epoch: Epoch,
     ) -> Result<(Arc<RunShared>, Resumed)> {
         let journal_read = read_journal(store, run).await?;
+        // A compensating run executes no part of the workflow, so its definition does not matter.
         if let Some(begun) = BegunCompensation::of_journal(journal_read.all()) {
             let (shared, run) = self.prepare_undoing(run, journal_read, begun, (store, epoch)).await?;
             return Ok((shared, Resumed::Undoing(run)));
@@ -369,6 +380,7 @@ impl Runtime {
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;
         let is_same = differences.is_empty() && definition == *spec.hash();
         let forgotten = match definition == *spec.hash() {
+            // The graph is unchanged, so no recorded node is invalidated.
             true => {
                 accept(self.changes(), "workflow", &spec.name, differences)?;
                 Vec::new()
@@ -387,7 +399,8 @@ impl Runtime {
         shared.restore(offset, kept, events);
         let redefined = match is_same {
             true => {
-                // Its steps may be handed out, and these texts may differ in a comment from those that it began with.
+                // Steps may be dispatched to other processes, which look up these exact texts. They
+                // may differ in comments from the recorded ones.
                 #[cfg(feature = "documents")]
                 self.put_documents(store, spec).await?;
                 None
@@ -405,12 +418,13 @@ impl Runtime {
         let messages = store.receive(run, epoch).await?;
         self.host().running.begin(&shared)?;
         let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
-        // They are taken before its first step.
+        // Messages that arrived while no process executed the run are applied before its first
+        // step.
         messages.into_iter().for_each(|message| deliver(&shared, message));
         Ok((shared, Resumed::Workflow(Box::new(run))))
     }
 
-    /// The nodes whose records no longer count under a new definition.
+    /// Returns the nodes whose records are invalidated by a new definition.
     async fn forgotten(
         &self,
         store: &Arc<dyn Store>,
@@ -428,7 +442,7 @@ impl Runtime {
         }
         let gone = old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());
         let forgotten: Vec<String> = differing.into_iter().chain(gone.cloned()).collect();
-        // All events: a snapshot leaves out what is below a finished node.
+        // Reads all events: a snapshot omits the events below a finished node.
         let wrote = written(old.as_ref(), &read_events(store, run, 0).await?, &forgotten);
         match wrote.is_empty() {
             true => Ok(forgotten),
@@ -437,16 +451,16 @@ impl Runtime {
     }
 }
 
-/// Which workflow a run is resumed with.
+/// Selects the workflow with which a run is resumed.
 enum Version {
     AtHand(Arc<Spec>),
-    /// The workflow with the name of the run's, and the runtime that reads other versions: a run of a document may have begun
-    /// with another one.
+    /// The workflow with the recorded name, and the runtime that loads other versions: a run of a
+    /// document may have started with another version.
     #[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents have other versions"))]
     OfName(Result<Arc<Spec>>, Runtime),
 }
 
-/// What is executed of a run that is resumed.
+/// The task that executes a resumed run.
 enum Resumed {
     Workflow(Box<WorkflowRun>),
     Undoing(UndoingRun),

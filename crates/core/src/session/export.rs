@@ -1,4 +1,5 @@
-//! A session as data: its runs with what was said in them. It reads nothing; `runtime/known_sessions.rs` fills it in.
+//! A session as data: its runs and their messages. `runtime/known_sessions.rs` creates these
+//! values.
 
 use std::sync::Arc;
 
@@ -9,40 +10,40 @@ use crate::message::Message;
 use crate::store::{RunStatus, SessionRecord};
 use crate::time::Timestamp;
 
-/// A run of a session, with what was said in it.
+/// A run of a session, with its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionRun {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// Its number in the session, from 1.
+    /// Number of the run in the session, starting at 1.
     pub number: u64,
-    /// The run whose history it continues; `None` at the beginning of a history.
+    /// Run whose history it continues. `None` at the start of a history.
     pub after: Option<RunId>,
-    /// Its status. Only a `success` is part of a history.
+    /// Status of the run. Only runs with `success` are part of a history.
     pub status: RunStatus,
-    /// On whose behalf it was started.
+    /// Caller on whose behalf the run was started.
     pub caller: Option<Arc<str>>,
-    /// When it began.
+    /// Time at which the run started.
     pub created: Timestamp,
-    /// What was said in it, without the agent's instructions.
+    /// Messages of the run, without the agent's instructions.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// A whole session: all runs of all branches, also those that failed, by their number. Serialized it is the JSON form of
-/// the session: `{"version", "session", "runs"}`.
+/// A whole session: all runs of all branches, including failed ones, ordered by number. Its JSON
+/// form is `{"version", "session", "runs"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionExport {
-    /// The version of this form, [`SessionExport::VERSION`] when written by this release.
+    /// Version of this format. This release writes [`SessionExport::VERSION`].
     pub version: u32,
-    /// What a list says of it.
+    /// Record of the session.
     pub session: SessionRecord,
-    /// Its runs.
+    /// Runs of the session.
     pub runs: Vec<SessionRun>,
 }
 
 impl SessionExport {
-    /// The version that this release writes.
+    /// Version that this release writes.
     pub const VERSION: u32 = 1;
 }

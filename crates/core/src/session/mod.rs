@@ -1,6 +1,8 @@
 #![doc = include_str!("../docs/sessions.md")]
-// What a request says of its session, and how much of the history a model is given. It reads no store and starts nothing:
-// `agent/session_run.rs` begins a run in a session, `runtime/known_sessions.rs` looks at sessions by their ids.
+// The session options of a request, and the part of the history that a model receives. [`Session`]
+// is the option of a request. `past` fills the window of the history, `summary` contains the texts
+// for summaries, and `export` defines a session as data. The module is pure: `agent/session_run.rs`
+// starts a run in a session, and `runtime/known_sessions.rs` reads sessions from the store.
 
 mod export;
 mod past;
@@ -18,20 +20,20 @@ pub use crate::event::{SessionArtifact, SessionPlace, SessionWindow, Summary};
 pub use crate::store::{SessionFilter, SessionRecord};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The session that a run is to be one of: given to
-/// [`RunRequest::session`](crate::agent::RunRequest::session). A text is the session's id.
+/// The session of a run, for [`RunRequest::session`](crate::agent::RunRequest::session). A string
+/// converts into a session with this id.
 ///
-/// | to | say |
+/// | to | use |
 /// | --- | --- |
-/// | continue a session, and begin it when no session has this id | `"customer-17"`, or [`Session::new`] |
-/// | continue one, and fail when no session has this id | [`Session::existing`] |
-/// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
-/// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
+/// | continue a session, or create it if it does not exist | `"customer-17"`, or [`Session::new`] |
+/// | continue a session, or fail if it does not exist | [`Session::existing`] |
+/// | create a session with a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
+/// | continue after an earlier run, as a branch | [`after`](Self::after) |
 /// | continue a session of another caller | [`shared`](Self::shared) |
 ///
-/// A session belongs to the caller of its first run ([`SessionRecord::caller`]). A run of another caller is
-/// refused unless the session is [`shared`](Self::shared). An id is a name and no proof of anything, so give each run the
-/// [caller](crate::agent::RunRequest::caller) that it is for.
+/// A session belongs to the caller of its first run ([`SessionRecord::caller`]). A run of another
+/// caller is refused unless the session is [`shared`](Self::shared). An id does not authenticate
+/// anyone, so set the [caller](crate::agent::RunRequest::caller) of each run.
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "SessionContext")]
 #[doc(alias = "thread")]
@@ -47,7 +49,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// The longest id, in bytes.
+    /// Maximum length of an id, in bytes.
     pub const MAX_ID: usize = 512;
 
     fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
@@ -62,70 +64,73 @@ impl Session {
         }
     }
 
-    /// The session of this id, as a text alone is: continued when there is one, else begun. [`existing`](Self::existing)
-    /// is refused when no session has the id, and [`begin`](Self::begin) makes an id that no session has.
+    /// Uses the session with this id, like a string: it is continued if it exists, and created
+    /// otherwise. [`existing`](Self::existing) requires that it exists, and [`begin`](Self::begin)
+    /// creates a session with a new id.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self::of(Some(id.into()), false)
     }
 
-    /// A new session under an id that the runtime makes.
+    /// Creates a new session with an id from the runtime.
     pub fn begin() -> Self {
         Self::of(None, false)
     }
 
-    /// A session that must be there: a run is refused when no session has this id.
+    /// Uses an existing session: a run is refused if no session has this id.
     pub fn existing(id: impl Into<Arc<str>>) -> Self {
         Self::of(Some(id.into()), true)
     }
 
-    /// Continues behind this run of the session, as if the later ones had not been: a branch. They stay as they are, and
-    /// `after` with the last of them continues there again. Default: behind the completed run with the highest number.
+    /// Continues after this run of the session and ignores later runs, which creates a branch. The
+    /// later runs are not changed; `after` with the last of them continues there again. Default:
+    /// after the completed run with the highest number.
     #[must_use]
     pub fn after(mut self, run: RunId) -> Self {
         self.after = Some(run);
         self
     }
 
-    /// Waits while another run of the session has not ended, instead of being refused. Those of one process that wait
-    /// begin in the order in which they asked. The time limit of the run counts from here. A run that was cancelled while
-    /// it waited has not begun, and the store does not have it. A run in the way that nobody executes is not waited for:
-    /// this one is refused, and the error says so.
+    /// Waits while another run of the session is unfinished, instead of being refused. Waiting runs
+    /// of a process start in the order of their requests. The time limit of the run includes the
+    /// wait. A run that was cancelled while it waited has not started and is not in the store. If
+    /// no process executes the unfinished run, this run does not wait: it is refused with an error
+    /// that names the reason.
     #[must_use]
     pub fn waiting(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// Allows a session of another caller: the run reads and continues its history. Use it for sessions that several people
-    /// share, and in programs that check access themselves. The session still belongs to its first caller. Default: a run of
-    /// another caller is refused with `not_found`.
+    /// Allows a session of another caller: the run reads and continues its history. Use it for
+    /// sessions that several people share, and in programs that check access themselves. The
+    /// session still belongs to its first caller. Default: a run of another caller is refused with
+    /// `not_found`.
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.is_shared = true;
         self
     }
 
-    /// How much of the history the model is given. Default: [`SessionWindow::default`].
+    /// Sets the part of the history that the model receives. Default: [`SessionWindow::default`].
     #[must_use]
     pub fn window(mut self, window: SessionWindow) -> Self {
         self.window = window;
         self
     }
 
-    /// Sums up what the window has no room for, in place of leaving it out. Default: it is left out.
+    /// Summarizes the part of the history that does not fit in the window. Default: it is omitted.
     #[must_use]
     pub fn summarized(mut self, summary: Summary) -> Self {
         self.summary = Some(Arc::new(summary));
         self
     }
 
-    /// Where a run stands that begins now.
+    /// Returns the place in the session of a run that starts now.
     ///
     /// # Errors
-    /// `not_found` when there is no such session and there must be one, or `after` is set, and when the session belongs to
-    /// another caller and is not shared; `session_busy` while another run
-    /// is unfinished. By the time the store is asked to begin this one, that run may be over: a place that was chosen
-    /// before would leave out what it added.
+    /// `not_found` if the session does not exist although it must or `after` is set, and if the
+    /// session belongs to another caller and is not shared. `session_busy` while another run is
+    /// unfinished: a place that was computed before that run ends would omit its messages.
     pub(crate) fn place(
         &self,
         id: &Arc<str>,
@@ -150,10 +155,10 @@ impl Session {
         }
     }
 
-    /// Whether the id can be one.
+    /// Checks the length of the id.
     ///
     /// # Errors
-    /// `io` for one that is empty or too long.
+    /// `io` if the id is empty or too long.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let problem = match self.id.as_ref().map(|id| id.len()) {
             Some(0) => "a session's id is empty; give it one, or begin one with `Session::begin`".to_owned(),

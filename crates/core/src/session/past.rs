@@ -1,5 +1,5 @@
-//! The window of a session's history: which messages of earlier runs a model is given. Pure: it is handed one run after
-//! the other, the newest first, and reads nothing itself.
+//! The window of a session's history: selects the messages of earlier runs that a model receives.
+//! Pure: the caller passes one run after another, newest first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use std::sync::Arc;
 use crate::event::{SessionSummarized, SessionWindow};
 use crate::message::{Message, Part, Role, ToolCall, ToolContent, ToolResult};
 
-/// How many bytes a token is taken for.
+/// Number of bytes that count as a token.
 pub(super) const TOKEN: usize = 4;
-/// The most tokens that a file is taken for: providers scale images down.
+/// Maximum number of tokens that are counted for a file. Providers scale images down.
 const FILE: usize = 1_600;
 
-/// What a completed run has added to its session.
+/// The contribution of a completed run to its session.
 #[derive(Clone)]
 pub(crate) struct PastRun {
-    /// Its number in the session.
+    /// Number of the run in the session.
     pub(crate) number: u64,
-    /// What was said in it, without instructions.
+    /// Messages of the run, without instructions.
     pub(crate) messages: Vec<Arc<Message>>,
-    /// The text of its answer.
+    /// Text of the answer.
     pub(crate) answer: String,
-    /// What it recorded of a summary of what was said before it.
+    /// The summary of earlier runs that the run has recorded.
     pub(crate) summarized: Option<Arc<SessionSummarized>>,
 }
 
 impl PastRun {
-    /// The summary that it made, if it did.
+    /// Returns the recorded summary, if it was successful.
     pub(crate) fn summary(&self) -> Option<&Arc<SessionSummarized>> {
         self.summarized.as_ref().filter(|summarized| summarized.text.is_some())
     }
 }
 
-/// The part of a window that a long question or answer is cut to.
+/// Fraction of a window to which a long question or answer is cut.
 pub(super) const QUARTER: u32 = 4;
 
 /// A window that is being filled.
@@ -40,9 +40,9 @@ pub(crate) struct Window {
     limits: SessionWindow,
     tokens_left: usize,
     runs_left: u32,
-    /// The newest run first.
+    /// Messages by run, newest first.
     taken: Vec<Vec<Arc<Message>>>,
-    /// The ids of their calls.
+    /// Ids of the calls in these messages.
     ids: HashSet<String>,
 }
 
@@ -57,12 +57,13 @@ impl Window {
         }
     }
 
-    /// Whether there may be room for another run.
+    /// `true` if there may be room for another run.
     pub(crate) fn has_room(&self) -> bool {
         self.runs_left > 0 && self.tokens_left > 0
     }
 
-    /// Takes the run before those that it has. Whether it fitted, as a whole or as its question and its answer.
+    /// Adds the run before those in the window. Returns `true` if it fits, as a whole or reduced to
+    /// its question and answer.
     pub(crate) fn take(&mut self, run: PastRun) -> bool {
         if !self.has_room() {
             return false;
@@ -74,10 +75,13 @@ impl Window {
         let taken = match self.fits(&whole) {
             true => whole,
             false => {
+                // Second choice: question and answer without the calls. Third choice: both cut.
                 let full = || question.iter().cloned().chain([Arc::clone(&answer)]).collect::<Vec<_>>();
                 match [full(), self.cut(&question, &answer)].into_iter().find(|short| self.fits(short)) {
                     Some(short) => short,
                     None => {
+                        // The history has no gaps: after a run that does not fit, no older run is
+                        // taken.
                         self.runs_left = 0;
                         return false;
                     }
@@ -95,8 +99,8 @@ impl Window {
         tokens(messages) <= self.tokens_left
     }
 
-    /// The question and the answer of a run, each with a quarter of the window at most, so that neither a long text nor
-    /// files leave a model without any history.
+    /// Returns the question and the answer of a run, each cut to a quarter of the window, so that a
+    /// long text or files cannot displace the whole history.
     fn cut(&self, question: &[Arc<Message>], answer: &Arc<Message>) -> Vec<Arc<Message>> {
         let room = self.limits.tokens as usize;
         let each = room / QUARTER as usize / question.len().max(1);
@@ -107,7 +111,7 @@ impl Window {
         question.iter().map(|message| cut(message, each)).chain([cut(answer, room / QUARTER as usize)]).collect()
     }
 
-    /// All messages of a run, with its answer as the last one.
+    /// Returns all messages of a run, with the answer as the last one.
     fn whole(&self, number: u64, messages: Vec<Arc<Message>>, answer: &Arc<Message>) -> Vec<Arc<Message>> {
         let limit = self.limits.tool_tokens as usize * TOKEN;
         let mut whole: Vec<_> = messages
@@ -118,14 +122,15 @@ impl Window {
                 false => message,
             })
             .collect();
-        // An answer that was given by a tool is said as well: not every provider takes a question after a result.
+        // An answer that was given by the answer tool is added as text: not every provider accepts
+        // a user message after a tool result.
         if whole.last().is_none_or(|last| last.role() != Role::Assistant) {
             whole.push(Arc::clone(answer));
         }
         whole
     }
 
-    /// The same message with calls that no other run's are mistaken for, and with short results.
+    /// Returns the message with unique call ids and shortened results.
     fn fitted(&self, message: &Message, number: u64, limit: usize) -> Message {
         let id = |id: &str| (is_made(id) || self.ids.contains(id)).then(|| of_run(id, number));
         let part = |part: &Part| match part {
@@ -139,7 +144,7 @@ impl Window {
         Message::new(message.role(), message.parts().iter().map(part).collect::<Vec<_>>())
     }
 
-    /// What was taken, the oldest first.
+    /// Returns the messages, oldest first.
     pub(crate) fn into_messages(self) -> Vec<Arc<Message>> {
         self.taken.into_iter().rev().flatten().collect()
     }
@@ -149,8 +154,8 @@ fn has_calls(message: &Message) -> bool {
     message.tool_calls().next().is_some() || message.results().next().is_some()
 }
 
-/// Whether an id was made up here, since a provider gave none: `call_2_1`, `gemini_call_3_0`. Such a one is unique in its
-/// own run alone.
+/// `true` if an id was generated because the provider sent none: `call_2_1`, `gemini_call_3_0`.
+/// Such ids are unique only within a run.
 fn is_made(id: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = id.rsplitn(3, '_');
@@ -160,7 +165,8 @@ fn is_made(id: &str) -> bool {
         && parts.next().is_some_and(|name| name.ends_with("call"))
 }
 
-/// The id with the number of its run before its last part, by which an adapter knows the call's place.
+/// Inserts the number of the run before the last part of an id. Adapters derive the position of a
+/// call from the last part.
 fn of_run(id: &str, number: u64) -> String {
     match id.rsplit_once('_') {
         Some((name, place)) => format!("{name}_r{number}_{place}"),
@@ -168,7 +174,7 @@ fn of_run(id: &str, number: u64) -> String {
     }
 }
 
-/// A result under another id, when it gets one, and with so many bytes of it at most.
+/// Returns a result with another id, if given, and with at most `limit` bytes.
 fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<ToolResult> {
     let files: usize = result.media().map(|_| FILE * TOKEN).sum();
     let text = result.text();
@@ -181,7 +187,7 @@ fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<
     }
     if text.len() + files > limit {
         let text = beginning(&text, limit, result.media().count());
-        // JSON text, as every result has that succeeded.
+        // The output of a successful result is JSON text.
         short.output = match short.status.is_success() {
             true => serde_json::Value::String(text.clone()).to_string(),
             false => text.clone(),
@@ -191,13 +197,14 @@ fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<
     Arc::new(short)
 }
 
-/// A message as its text alone, of which there are so many bytes at most.
+/// Reduces a message to its text, with at most `limit` bytes.
 fn cut_message(message: &Message, limit: usize) -> Message {
     let files = message.parts().iter().filter(|part| matches!(part, Part::Media(_))).count();
     Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files) }])
 }
 
-/// The beginning of a text, of so many bytes at most, and what is left out behind it: its rest and these files.
+/// Returns at most `limit` bytes from the beginning of a text, followed by a note about the omitted
+/// bytes and files.
 pub(super) fn beginning(text: &str, limit: usize, files: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
@@ -211,9 +218,9 @@ pub(super) fn beginning(text: &str, limit: usize, files: usize) -> String {
     format!("{}\n{note}", &text[..end])
 }
 
-/// How many tokens messages have, by their bytes.
+/// Estimates the number of tokens of messages from their bytes.
 fn tokens(messages: &[Arc<Message>]) -> usize {
-    /// What a message or a part has around its content.
+    /// Overhead of a message or a part, in bytes.
     const FRAME: usize = 16;
     let part = |part: &Part| match part {
         Part::Text { text } => text.len(),
@@ -222,6 +229,7 @@ fn tokens(messages: &[Arc<Message>]) -> usize {
         }
         Part::ToolCall(call) => call.name.len() + call.arguments.len(),
         Part::ToolResult(result) => result.text().len() + result.media().count() * FILE * TOKEN,
+        // A small inline file costs no more than its data.
         Part::Media(file) => (FILE * TOKEN).min(file.url.len()),
     };
     let of = |message: &Arc<Message>| FRAME + message.parts().iter().map(|one| FRAME + part(one)).sum::<usize>();
@@ -237,7 +245,7 @@ mod tests {
         Arc::new(ToolCall::new(id, "look", "{}"))
     }
 
-    /// A run that asks, calls once and answers.
+    /// Returns a run with a question, a call and an answer.
     fn past(number: u64, id: &str, result: &str) -> PastRun {
         let result = ToolResult::new(&call(id), ToolStatus::Success, serde_json::json!(result).to_string());
         let messages = vec![
@@ -299,7 +307,7 @@ mod tests {
             "{}",
             texts[4]
         );
-        // So is an answer, and what a question has of files.
+        // Answers are cut too, and so are the files of a question.
         let mut shown = past(1, "x", "found");
         let photo = || Part::Media(crate::message::Media::new("image/png", "https://example.com/a.png".repeat(400)));
         let photos = std::iter::repeat_with(photo).take(20);

@@ -1,4 +1,5 @@
-//! The words of summaries: what a model is asked that sums up, and what the next one is given. Pure.
+//! The texts of summaries: the instruction for the summarizing model, the transcript that it
+//! receives, and the message with the summary. Pure.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,13 +9,14 @@ use crate::event::{SessionWindow, Summary};
 use crate::message::{Message, Part, Role};
 
 impl Summary {
-    /// How many tokens of a window it takes.
+    /// Returns the number of tokens that the summary takes from a window.
     pub(crate) fn tokens_in(&self, window: SessionWindow) -> u32 {
         self.tokens.min(window.tokens / QUARTER)
     }
 
-    /// What the model that sums up is instructed to do.
+    /// Returns the instruction for the summarizing model.
     pub(crate) fn instruction(&self) -> String {
+        // About three words for four tokens.
         let words = self.tokens - self.tokens / 4;
         match &self.instructions {
             Some(instructions) => String::from(&**instructions),
@@ -27,7 +29,7 @@ impl Summary {
         }
     }
 
-    /// A summary of its length.
+    /// Cuts a summary to its maximum length.
     pub(crate) fn cut(&self, text: &str) -> Arc<str> {
         let limit = (self.tokens as usize).saturating_mul(TOKEN);
         match text.len() > limit {
@@ -37,12 +39,13 @@ impl Summary {
     }
 }
 
-/// What a model is given in place of what was summed up.
+/// Builds the message that replaces the summarized runs.
 pub(crate) fn summary_message(summary: &str) -> Arc<Message> {
     Arc::new(Message::user(format!("Summary of our conversation before this:\n{summary}")))
 }
 
-/// What was said, as a text: after an earlier summary, and whether that is all of it.
+/// Returns a transcript of messages. `front` is an earlier summary. `is_whole` is `false` if
+/// earlier messages are omitted.
 pub(crate) fn transcript(front: Option<&str>, is_whole: bool, messages: &[Arc<Message>]) -> String {
     let mut text = String::new();
     if let Some(front) = front {

@@ -1,4 +1,5 @@
-//! `StateKey` and `StateOwner`: the name of a value of the state, with its type and whose value it is. It holds no value.
+//! [`StateKey`] and [`StateOwner`]: the name of a state value with its type, its owner and its
+//! lifetime.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,11 +8,11 @@ use std::str::FromStr;
 
 use crate::value::NodeValue;
 
-/// The longest name of a key, in bytes.
+/// Maximum length of a key's name, in bytes.
 const LONGEST: usize = 128;
 
-/// The name of a value of the state, with the type of the value. Make it once, as a `static`, and use it wherever the value
-/// is read or written; a wrong name does not compile.
+/// The name of a state value, with the type of the value. Define it once as a `static` and use it
+/// for all reads and writes. An invalid name is a compile error.
 ///
 /// ```
 /// use agentflow::state::StateKey;
@@ -22,8 +23,8 @@ const LONGEST: usize = 128;
 /// assert_eq!(DRAFT.to_string(), "temp:draft");
 /// ```
 ///
-/// In text, as in journals, a key is its name with the [owner](StateOwner) before it: `tone`, `temp:draft`. Text is read with
-/// `parse`.
+/// In text and in journals, a key is written as its name with the prefix of its
+/// [owner](StateOwner): `tone`, `temp:draft`. Use `parse` to read it.
 ///
 /// ```compile_fail
 /// use agentflow::state::StateKey;
@@ -36,24 +37,27 @@ pub struct StateKey<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// Whose value a key names, and so how long the value lives.
+/// The owner of a state value, which determines its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum StateOwner {
-    /// The session of the run, of a run without one the run itself: the value is in its journal, and is there after a
-    /// crash. The next run of the session begins with it when this one has completed. It has no prefix.
+    /// The session of the run, or the run itself if it has no session. The value is stored in the
+    /// journal and available after a crash. The next run of the session starts with it if this run
+    /// completes. No prefix.
     Session,
-    /// The caller of the run, as [`StartRun::caller`](crate::runtime::StartRun::caller) says: the value outlives the run, and
-    /// all runs of this caller over the same store have it. Its prefix is `user:`.
+    /// The caller of the run, see [`StartRun::caller`](crate::runtime::StartRun::caller). The value
+    /// outlives the run and is shared by all runs of this caller in the same store. The prefix is
+    /// `user:`.
     User,
-    /// The application: the value outlives the run, and all runs over the same store have it. Its prefix is `app:`.
+    /// The application. The value outlives the run and is shared by all runs in the same store. The
+    /// prefix is `app:`.
     App,
-    /// The run, as long as one process executes it: the value is written nowhere. Its prefix is `temp:`.
+    /// The run, while a single process executes it. The value is not stored. The prefix is `temp:`.
     Temp,
 }
 
 impl StateOwner {
-    /// What stands before the name of a key, such as `temp:`; empty for [`Session`](Self::Session).
+    /// Returns the prefix of keys, such as `temp:`. Empty for [`Session`](Self::Session).
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Session => "",
@@ -63,15 +67,15 @@ impl StateOwner {
         }
     }
 
-    /// All of them.
+    /// All variants.
     const ALL: [Self; 4] = [Self::Session, Self::User, Self::App, Self::Temp];
 
-    /// Whether its values outlive the run.
+    /// `true` if values of this owner outlive the run.
     pub(crate) fn outlives_runs(self) -> bool {
         matches!(self, Self::User | Self::App)
     }
 
-    /// The owner and the name of a key in text.
+    /// Splits the text of a key into owner and name.
     pub(crate) fn split(text: &str) -> (Self, &str) {
         let with_prefix = Self::ALL.into_iter().filter(|owner| !owner.prefix().is_empty());
         let found = with_prefix.filter_map(|owner| Some((owner, text.strip_prefix(owner.prefix())?))).next();
@@ -79,7 +83,7 @@ impl StateOwner {
     }
 }
 
-/// Whether text is a name of at most so many bytes: ASCII letters, digits, `_` and `-`.
+/// `true` if the text consists of 1 to `longest` ASCII letters, digits, `_` and `-`.
 pub(crate) const fn is_name(name: &str, longest: usize) -> bool {
     let bytes = name.as_bytes();
     let mut at = 0;
@@ -92,8 +96,8 @@ pub(crate) const fn is_name(name: &str, longest: usize) -> bool {
     !bytes.is_empty() && bytes.len() <= longest
 }
 
-/// What a key of the state can name: any type with `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` that
-/// owns its data and is `Send`.
+/// Types of state values: any type with `serde::Serialize`, `serde::Deserialize` and
+/// `schemars::JsonSchema` that owns its data and is `Send`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a value of the state",
     label = "a value of the state is recorded with its step, so that it is there after a crash",
@@ -106,17 +110,17 @@ pub trait StateValue: NodeValue {}
 impl<T: NodeValue> StateValue for T {}
 
 impl<T> StateKey<T> {
-    /// A value of the session: of a run that is one of a [session](crate::session), the runs after it have it too; of any other
-    /// it is the run's own.
+    /// Creates a key of the session. In a [session](crate::session), later runs have the value too.
+    /// Without a session, it belongs to the run.
     ///
     /// # Panics
-    /// When the name has anything but ASCII letters, digits, `_` and `-`, is empty, or has more than 128 of them. In a
-    /// `static` that is an error of the compiler.
+    /// If the name is empty, longer than 128 bytes, or contains anything except ASCII letters,
+    /// digits, `_` and `-`. In a `static` this is a compile error.
     pub const fn session(name: &'static str) -> Self {
         Self::of(StateOwner::Session, name)
     }
 
-    /// A value of the caller of the run, which outlives the run.
+    /// Creates a key of the run's caller. The value outlives the run.
     ///
     /// # Panics
     /// As [`session`](Self::session).
@@ -124,7 +128,7 @@ impl<T> StateKey<T> {
         Self::of(StateOwner::User, name)
     }
 
-    /// A value of the application, which outlives the run.
+    /// Creates a key of the application. The value outlives the run.
     ///
     /// # Panics
     /// As [`session`](Self::session).
@@ -132,8 +136,9 @@ impl<T> StateKey<T> {
         Self::of(StateOwner::App, name)
     }
 
-    /// A value that is in memory alone: it lives as long as this process executes the run, and is gone after a crash. It is
-    /// for what can be computed again, such as a cache; whoever reads it must be able to do without.
+    /// Creates a key of a value in memory. It exists while this process executes the run, and is
+    /// lost after a crash. Use it for data that can be computed again, such as a cache; readers
+    /// must handle a missing value.
     ///
     /// # Panics
     /// As [`session`](Self::session).
@@ -149,12 +154,12 @@ impl<T> StateKey<T> {
         Self { owner, name: Cow::Borrowed(name), of: PhantomData }
     }
 
-    /// Whose value it is.
+    /// Returns the owner of the value.
     pub fn owner(&self) -> StateOwner {
         self.owner
     }
 
-    /// The name, without its owner.
+    /// Returns the name without the prefix.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -163,7 +168,7 @@ impl<T> StateKey<T> {
 impl<T> FromStr for StateKey<T> {
     type Err = StateKeyError;
 
-    /// Reads a key that is known at run time alone, such as `temp:draft`.
+    /// Parses a key that is known only at run time, such as `temp:draft`.
     fn from_str(text: &str) -> Result<Self, StateKeyError> {
         let (owner, name) = StateOwner::split(text);
         match is_name(name, LONGEST) {
@@ -173,7 +178,7 @@ impl<T> FromStr for StateKey<T> {
     }
 }
 
-/// Text that is not the name of a state key.
+/// Error for a text that is not the name of a state key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not the name of a state key; a name has 1 to 128 ASCII letters, digits, `_` and `-`, with `user:`, `app:` or \

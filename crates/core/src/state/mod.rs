@@ -1,7 +1,9 @@
-//! State: values that steps leave for the steps after them, under typed keys.
+//! State: values that steps store for later steps, under typed keys.
 //!
-//! This room is the vocabulary: a key ([`StateKey`]), whose value it names ([`StateOwner`]), what one step saved
-//! ([`SavedByStep`]), and changes as data ([`StateTransform`]). It reads and writes nothing; [`Context`](crate::Context) does, and the run keeps it.
+//! [`StateKey`] is the name and type of a value, [`StateOwner`] its owner and lifetime.
+//! [`SavedByStep`] contains the changes of a step as recorded with its outcome, [`StateValues`] the
+//! state at a point in time. [`StateTransform`] describes a change as data. Code reads and writes
+//! state through [`Context`](crate::Context); the run stores it.
 #![doc = include_str!("../docs/state.md")]
 
 mod key;

@@ -1,4 +1,5 @@
-//! `SavedByStep`: what one step saved, as part of the record of its outcome. Data, and how two of them become one.
+//! `SavedByStep`: the changes of a step, recorded with its outcome, and how two of them are
+//! combined.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +10,15 @@ use super::key::StateOwner;
 use crate::artifact::ArtifactRef;
 use crate::value::Encoded;
 
-/// The most bytes that one step may save, with what it calls: they are part of one record.
+/// Maximum number of bytes that a step may save, including its nested calls. They are part of a
+/// single record.
 pub(crate) const MOST_SAVED: usize = 1 << 20;
 
-/// The sentence about a change in a step that may make none.
+/// Message for a change in a step that must not change the state.
 pub(crate) const IN_TAP: &str =
     "this step is a tap, which sees the state and changes nothing of it; do it in another step, or remove `tap`";
 
-/// The sentence about more than that.
+/// Message for a step that exceeds this limit.
 pub(crate) fn too_much_saved(size: usize) -> String {
     format!(
         "the step would have saved {size} bytes of state, more than the {MOST_SAVED} that one step may save with what it \
@@ -24,7 +26,7 @@ pub(crate) fn too_much_saved(size: usize) -> String {
     )
 }
 
-/// The sentence about a session with more than that.
+/// Message for a session that exceeds this limit.
 pub(crate) fn too_much_in_session(size: usize) -> String {
     format!(
         "with this value the session would have {size} bytes of state, more than the {MOST_SAVED} that each run of it begins \
@@ -32,16 +34,18 @@ pub(crate) fn too_much_in_session(size: usize) -> String {
     )
 }
 
-/// What a step saved: the keys of the state that it set and those that it removed, and its artifacts. It is part of the record of the step's
-/// outcome, so that the outcome and the state never disagree; a step that failed has saved nothing.
+/// The changes of a step: the state keys that it set or removed, and its artifacts. They are part
+/// of the record of the step's outcome, so outcome and state are always consistent. A failed step
+/// saves nothing.
 ///
-/// In JSON it is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. A key that is removed is not one that is set to `null`.
+/// The JSON form is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. Removing a key differs from
+/// setting it to `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 #[non_exhaustive]
 pub struct SavedByStep {
     place: Option<u64>,
-    /// Each key with its value; `None` when it is removed.
+    /// Each key with its new value, or `None` if it is removed.
     changes: BTreeMap<Arc<str>, Option<Encoded>>,
     /// In the order in which they were saved.
     artifacts: Vec<ArtifactRef>,
@@ -81,28 +85,30 @@ impl From<SavedByStep> for Written {
 }
 
 impl SavedByStep {
-    /// The place of the step among those of its run, where it is one of the run's own; what is saved within a step is part of
-    /// what the step saves. Of two that ran side by side and changed one key, the one with the greater place counts.
+    /// Returns the position of the step among the steps of its run. `None` for nested steps, whose
+    /// changes are part of the enclosing step's changes. If two concurrent steps change the same
+    /// key, the step with the greater position wins.
     pub fn place(&self) -> Option<u64> {
         self.place
     }
 
-    /// The same with a place.
+    /// Sets the position.
     pub(crate) fn at(self, place: Option<u64>) -> Self {
         Self { place, ..self }
     }
 
-    /// Each key that was changed, in the order of the keys, with its value; `None` when it was removed.
+    /// Returns each changed key with its new value, or `None` if it was removed, ordered by key.
     pub fn changes(&self) -> impl Iterator<Item = (&str, Option<&Encoded>)> {
         self.changes.iter().map(|(key, value)| (&**key, value.as_ref()))
     }
 
-    /// The artifacts that were saved, in their order.
+    /// Returns the saved artifacts, in order.
     pub fn artifacts(&self) -> &[ArtifactRef] {
         &self.artifacts
     }
 
-    /// Gives artifacts the hashes that they have in the same record before it was masked.
+    /// Restores the hashes of artifacts from the record before redaction. Redaction could have
+    /// changed them.
     pub(crate) fn restore_hashes(&mut self, was: &Self) {
         for (kind, was) in self.artifacts.iter_mut().zip(&was.artifacts) {
             kind.sha256.clone_from(&was.sha256);
@@ -113,7 +119,8 @@ impl SavedByStep {
         self.artifacts.push(artifact);
     }
 
-    /// What it says of a key: nothing, that it is removed, or its value.
+    /// Returns the change of a key: `None` if it is unchanged, `Some(None)` if it is removed,
+    /// otherwise the new value.
     pub(crate) fn get(&self, key: &str) -> Option<Option<&Encoded>> {
         self.changes.get(key).map(Option::as_ref)
     }
@@ -126,7 +133,7 @@ impl SavedByStep {
         self.changes.remove(key);
     }
 
-    /// Takes in what was saved after this.
+    /// Applies changes that were saved after these.
     pub(crate) fn apply(&mut self, later: &Self) {
         self.changes.extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));
         for artifact in &later.artifacts {
@@ -140,7 +147,7 @@ impl SavedByStep {
         self.changes.is_empty() && self.artifacts.is_empty()
     }
 
-    /// About how many bytes it has in a record.
+    /// Estimates the size in a record, in bytes.
     pub(crate) fn size(&self) -> usize {
         let of = |(key, value): (&Arc<str>, &Option<Encoded>)| {
             key.len() + value.as_ref().map_or(0, |value| value.as_str().len()) + 8
@@ -149,7 +156,7 @@ impl SavedByStep {
         self.changes.iter().map(of).sum::<usize>() + self.artifacts.iter().map(artifact).sum::<usize>()
     }
 
-    /// What a record holds of it; `None` when that is nothing.
+    /// Returns the part that is recorded, without `temp:` keys. Returns `None` if it is empty.
     pub(crate) fn recorded(self: &Arc<Self>) -> Option<Arc<Self>> {
         let is_recorded = |key: &str| StateOwner::split(key).0 != StateOwner::Temp;
         if self.changes.keys().all(|key| is_recorded(key)) {
@@ -160,7 +167,7 @@ impl SavedByStep {
         (!recorded.is_empty()).then(|| Arc::new(recorded))
     }
 
-    /// Each value, for whoever takes secrets out of records.
+    /// Returns the values for redaction.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Encoded> {
         self.changes.values_mut().flatten()
     }

@@ -1,5 +1,5 @@
-//! `StateTransform`: a change of the state as data, such as in a graph or a document. It says what changes; a step makes the
-//! change.
+//! `StateTransform`: a change of the state as data, for example in a graph or a document. A step
+//! applies it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use super::reserved::is_reserved;
 use super::saved::SavedByStep;
 use crate::value::Encoded;
 
-/// The most bytes of a text that a template makes of the state: no step may save more.
+/// Maximum size in bytes of a text that a template produces. A step cannot save more.
 const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
 
-/// A key with its value, `None` when it is removed.
+/// A key with its new value, or `None` if it is removed.
 type Change = (String, Option<Encoded>);
 
-/// The key, or else what is wrong as a whole, and a sentence.
+/// An error: the key or the operation that is wrong, and a message.
 type Wrong = (String, String);
 
-/// A change of the state as data. Several are made one after another, each of what the one before it left:
-/// [`Context::transform`](crate::Context::transform) makes them in a step, a
+/// A change of the state as data. Several changes are applied in order, each to the result of the
+/// previous one. [`Context::transform`](crate::Context::transform) applies them in a step,
 /// [`GraphBody::Transform`](crate::workflow::GraphBody::Transform) in a node of a graph.
 ///
-/// Keys are written as in text, such as `tone` or `user:name`. A key without a value is left out, and is an error only in the
-/// text of a template.
+/// Keys are written as text, such as `tone` or `user:name`. A key without a value is skipped. In
+/// the text of a template it is an error.
 ///
 /// ```
 /// use agentflow::state::StateTransform;
@@ -50,37 +50,40 @@ type Wrong = (String, String);
 #[non_exhaustive]
 #[doc(alias = "TransformSemantics")]
 pub enum StateTransform {
-    /// Of the keys of the session, these are kept and all others removed. Those of `user:`, `app:` and `temp:` stay.
+    /// Keeps these session keys and removes all other session keys. `user:`, `app:` and `temp:`
+    /// keys are not changed.
     Pick(BTreeSet<String>),
-    /// These keys are removed, whosever they are.
+    /// Removes these keys, of any owner.
     Drop(BTreeSet<String>),
-    /// Several values become one.
+    /// Combines several values into one.
     Merge(StateMerge),
-    /// Values move to other keys, all at once, so that two can change places: `{"draft": "text"}` moves `draft` to `text`, and
-    /// replaces what `text` was.
+    /// Moves values to other keys: `{"draft": "text"}` moves `draft` to `text` and replaces the
+    /// value of `text`. All moves happen at once, so two keys can be swapped.
     Rename(BTreeMap<String, String>),
-    /// Keys without a value get these. One that is `null` has a value.
+    /// Sets keys that have no value. A key with the value `null` is not changed.
     Default(BTreeMap<String, Value>),
-    /// Each key gets the text of a template over the state as it was before, or the value itself where the text is one
-    /// placeholder: `{"city": "{order.address.city}", "greeting": "Dear {user:name}"}`. A missing value is an error, unless
-    /// its placeholder is optional; a key whose text is one optional placeholder without a value stays as it is.
+    /// Sets each key to the text of a template, which reads the state before this change:
+    /// `{"city": "{order.address.city}", "greeting": "Dear {user:name}"}`. If the text consists of
+    /// a single placeholder, the key is set to the value itself. A missing value is an error unless
+    /// its placeholder is optional. A key whose text is a single optional placeholder without a
+    /// value is not changed.
     Map(BTreeMap<String, Template>),
 }
 
-/// Which values become one, and under which key.
+/// The values to combine, and the key of the result.
 ///
-/// Texts are joined, lists are put one behind the other, and of objects the fields come together, the later ones over those
-/// before them. A single value stays as it is. Values of which one is something else, or of more than one of these, are an
-/// error that names them.
+/// Texts are joined, lists are concatenated, and the fields of objects are united, where later
+/// sources replace fields of earlier ones. A single value is copied unchanged. Values of another
+/// kind or of different kinds are an error that names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a merge, such as {\"sources\": [\"law\", \"market\"], \"into\": \"notes\"}")]
 #[non_exhaustive]
 pub struct StateMerge {
-    /// The keys whose values they are, in order. They stay.
+    /// Keys of the values, in order. They are not changed.
     pub sources: Vec<String>,
-    /// The key that the result has. Where no source has a value, it stays as it is.
+    /// Key of the result. It is not changed if no source has a value.
     pub into: String,
-    /// What stands between two texts. Default: a line break.
+    /// Text between two texts. Default: a line break.
     #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
     pub separator: String,
 }
@@ -98,7 +101,7 @@ fn owned<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> BTreeSet<String>
 }
 
 impl StateTransform {
-    /// Keeps these keys of the session.
+    /// Keeps these session keys and removes the others.
     pub fn pick<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
         Self::Pick(owned(keys))
     }
@@ -108,13 +111,13 @@ impl StateTransform {
         Self::Drop(owned(keys))
     }
 
-    /// Makes one value of several; texts are joined with a line break.
+    /// Combines several values into one. Texts are joined with a line break.
     pub fn merge<K: Into<String>>(sources: impl IntoIterator<Item = K>, into: impl Into<String>) -> Self {
         let sources = sources.into_iter().map(Into::into).collect();
         Self::Merge(StateMerge { sources, into: into.into(), separator: line_break() })
     }
 
-    /// The same with something else between texts.
+    /// Combines several values into one. Texts are joined with a separator.
     pub fn merge_with<K: Into<String>>(
         sources: impl IntoIterator<Item = K>,
         into: impl Into<String>,
@@ -129,22 +132,22 @@ impl StateTransform {
         Self::Rename(keys.into_iter().map(|(from, to)| (from.into(), to.into())).collect())
     }
 
-    /// Gives a key a value where it has none.
+    /// Sets a key if it has no value.
     #[doc(alias = "default")]
     pub fn default_value(key: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::Default(BTreeMap::from([(key.into(), value.into())]))
     }
 
-    /// Gives a key the text of a [`Template`] over the state, such as `Dear {user:name}`. A template that was read before is
-    /// given as [`Map`](Self::Map).
+    /// Sets a key to the text of a [`Template`] over the state, such as `Dear {user:name}`. Use
+    /// [`Map`](Self::Map) for a parsed template.
     ///
     /// # Errors
-    /// When the text is not a template: a placeholder is mistyped, for example.
+    /// If the text is not a valid template, for example because of a mistyped placeholder.
     pub fn map(key: impl Into<String>, text: impl AsRef<str>) -> Result<Self, TemplateError> {
         Ok(Self::Map(BTreeMap::from([(key.into(), text.as_ref().parse()?)])))
     }
 
-    /// The keys that it may set or remove; `None` when that can be any key of the session.
+    /// Returns the keys that it may set or remove, or `None` if that can be any session key.
     pub fn affected_keys(&self) -> Option<BTreeSet<&str>> {
         Some(match self {
             Self::Pick(_) => return None,
@@ -156,7 +159,7 @@ impl StateTransform {
         })
     }
 
-    /// The keys that it sets where it sets any.
+    /// Returns the keys that it may set.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) fn set_keys(&self) -> Vec<&str> {
         match self {
@@ -166,7 +169,7 @@ impl StateTransform {
         }
     }
 
-    /// The placeholders of its templates, each with the key that it begins with.
+    /// Returns the placeholders of its templates, each with the state key that it reads.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &Placeholder)> {
         let texts = match self {
             Self::Map(texts) => Some(texts.values()),
@@ -179,7 +182,7 @@ impl StateTransform {
             .map(|placeholder| (root(placeholder).0, placeholder))
     }
 
-    /// The keys that it looks at.
+    /// Returns the keys that it reads.
     fn reads(&self) -> Vec<&str> {
         match self {
             Self::Pick(_) | Self::Drop(_) => Vec::new(),
@@ -190,14 +193,14 @@ impl StateTransform {
         }
     }
 
-    /// The keys that transforms look at and that outlive the run.
+    /// Returns the keys that transforms read and whose values outlive the run.
     pub(crate) fn lasting_keys(transforms: &[Self]) -> Vec<String> {
         let keys = transforms.iter().flat_map(Self::reads);
         let lasting: BTreeSet<&str> = keys.filter(|key| StateOwner::split(key).0.outlives_runs()).collect();
         lasting.into_iter().map(str::to_owned).collect()
     }
 
-    /// What is wrong with it whatever the state is.
+    /// Returns the problems that do not depend on the state.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut named: Vec<&str> = self.affected_keys().into_iter().flatten().chain(self.reads()).collect();
         if let Self::Pick(keys) = self {
@@ -229,10 +232,10 @@ impl StateTransform {
         problems
     }
 
-    /// What transforms change of a state: each key with its value, `None` when it is removed.
+    /// Computes the changes of a state: each key with its new value, or `None` if it is removed.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first problem.
     pub(crate) fn changes(
         transforms: &[Self],
         mut state: SavedByStep,
@@ -266,6 +269,7 @@ impl StateTransform {
         Ok(match self {
             Self::Pick(keys) => {
                 let is_dropped = |key: &str| {
+                    // Reserved keys belong to the runtime and are never removed.
                     StateOwner::split(key).0 == StateOwner::Session && !is_reserved(key) && !keys.contains(key)
                 };
                 let there = state.changes().filter(|(key, value)| value.is_some() && is_dropped(key));
@@ -277,6 +281,7 @@ impl StateTransform {
                 None => Vec::new(),
             },
             Self::Rename(keys) => {
+                // All values are read before a key is removed, so that two keys can be swapped.
                 let there: Vec<_> =
                     keys.iter().filter_map(|(from, to)| Some((from, to, value(from)?.clone()))).collect();
                 let gone = there.iter().map(|(from, ..)| ((*from).clone(), None));
@@ -301,14 +306,15 @@ impl StateTransform {
     }
 }
 
-/// One change where several are taken.
+/// A single change where a list is accepted.
 impl AsRef<[Self]> for StateTransform {
     fn as_ref(&self) -> &[Self] {
         std::slice::from_ref(self)
     }
 }
 
-/// What [`Context::transform`](crate::Context::transform) takes: one [`StateTransform`], or a list of them.
+/// Parameter of [`Context::transform`](crate::Context::transform): a [`StateTransform`] or a list
+/// of them.
 #[diagnostic::on_unimplemented(
     message = "this is neither a change of the state nor a list of them",
     label = "give a `StateTransform`, or a list of them as in `[StateTransform::drop([\"draft\"])]`",
@@ -330,6 +336,7 @@ impl StateMerge {
     fn merged<'v>(&self, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Encoded>, String> {
         let there: Vec<(&str, &Encoded)> =
             self.sources.iter().filter_map(|key| Some((key.as_str(), value(key)?))).collect();
+        // A single value is copied, so its kind does not matter.
         if let [] | [_] = there.as_slice() {
             return Ok(there.first().map(|(_, value)| (*value).clone()));
         }
@@ -371,17 +378,17 @@ fn encoded(key: &str, value: &Value) -> Result<Encoded, Wrong> {
     Encoded::new(value).map_err(|error| (key.to_owned(), format!("the value has no JSON form: {error}")))
 }
 
-/// The key that a placeholder begins with, and the names of the part behind it.
+/// Returns the state key of a placeholder, and the path within its value.
 fn root(placeholder: &Placeholder) -> (&str, &[String]) {
     match placeholder.parts() {
         [of, key, rest @ ..] if of == "state" => (key, rest),
         [key, rest @ ..] => (key, rest),
-        // A path has a name.
+        // A placeholder has at least one part.
         [] => ("", &[]),
     }
 }
 
-/// The text of a template; nothing where it is one optional placeholder without a value.
+/// Fills a template. Returns `None` if it is a single optional placeholder without a value.
 fn filled<'v>(text: &Template, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Value>, String> {
     let mut is_missing = false;
     let filled = text.filled(LARGEST_TEXT, |placeholder| {
@@ -424,7 +431,7 @@ mod tests {
         Ok(state)
     }
 
-    /// One transform of a map, without any of the code above.
+    /// Applies a transform to a map, independent of the code above.
     fn naive(transform: &StateTransform, state: &Values) -> Values {
         let mut next = state.clone();
         match transform {
@@ -452,7 +459,7 @@ mod tests {
             }
             StateTransform::Map(texts) => {
                 for (key, text) in texts {
-                    // All of them are `<{k?}>`.
+                    // All texts have the form `<{k?}>`.
                     let of = text.as_str().trim_start_matches("<{").trim_end_matches("?}>");
                     let value = state.get(of).map_or("", |value| value.as_str().unwrap());
                     next.insert(key.clone(), format!("<{value}>").into());
@@ -491,7 +498,8 @@ mod tests {
     }
 
     proptest! {
-        /// They change what one that knows nothing of this code changes, and nothing else; written and read they are the same.
+        /// Compares the result with a naive implementation. Also checks that serialization
+        /// preserves the transforms.
         #[test]
         fn they_change_what_a_naive_reader_expects(
             state in proptest::collection::btree_map(key(), text(), 0..6),
@@ -502,7 +510,7 @@ mod tests {
             let written = serde_json::to_string(&transforms).unwrap();
             let read: Vec<StateTransform> = serde_json::from_str(&written).unwrap();
             prop_assert_eq!(&read, &transforms);
-            // What is said to be touched is all that is touched.
+            // Only affected keys may change.
             for transform in &transforms {
                 let next = after(std::slice::from_ref(transform), &state).unwrap();
                 let of = |key: &String| (state.get(key), next.get(key));

@@ -1,4 +1,5 @@
-//! `RunFilter` and `RunList`: which runs a list has, and the list. They read no journal.
+//! [`RunFilter`] and [`RunList`]: the selection of runs for a list, and the list. They only use run
+//! records, not journals.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use super::{RunRecord, RunStatus, StoreError};
 use crate::event::RunId;
 use crate::time::Timestamp;
 
-/// Selects the runs of a list. Without conditions it selects all of them.
+/// Selects the runs of a list. A filter without conditions selects all runs.
 ///
 /// ```
 /// use agentflow::store::{RunFilter, RunStatus};
@@ -29,126 +30,127 @@ pub struct RunFilter {
 }
 
 impl RunFilter {
-    /// All runs.
+    /// Creates a filter that selects all runs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All runs that have not ended.
+    /// Creates a filter that selects all runs that have not ended.
     pub fn unfinished() -> Self {
         RunStatus::ALL.iter().copied().filter(|status| !status.has_ended()).fold(Self::new(), Self::status)
     }
 
-    /// Only runs of this status; several are alternatives.
+    /// Selects runs with this status. Several statuses are alternatives.
     #[must_use]
     pub fn status(mut self, status: RunStatus) -> Self {
         self.statuses.push(status);
         self
     }
 
-    /// Only runs of the agent or workflow of this name.
+    /// Selects runs of the agent or workflow with this name.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only runs that were started on behalf of this caller.
+    /// Selects runs that were started on behalf of this caller.
     #[must_use]
     pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
         self.caller = Some(caller.into());
         self
     }
 
-    /// Only runs that have this tag with this value; of several tags, only runs that have all of them.
+    /// Selects runs that have this tag with this value. If called several times, a run must have
+    /// all of the tags.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.push((key.into(), value.into()));
         self
     }
 
-    /// Only runs of this session.
+    /// Selects runs of this session.
     #[must_use]
     pub fn session(mut self, session: impl Into<Arc<str>>) -> Self {
         self.session = Some(session.into());
         self
     }
 
-    /// At most so many runs, the newest ones.
+    /// Limits the list to the newest `limit` runs.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Only runs that began at this time or later.
+    /// Selects runs that started at or after this time.
     #[must_use]
     pub fn since(mut self, time: Timestamp) -> Self {
         self.since = Some(time);
         self
     }
 
-    /// Only runs that began before this time.
+    /// Selects runs that started before this time.
     #[must_use]
     pub fn until(mut self, time: Timestamp) -> Self {
         self.until = Some(time);
         self
     }
 
-    /// Only runs that stand behind this one in the list: the next page, when it is the last run of a page. Runs that
-    /// begin or end meanwhile move none from one page to another.
+    /// Selects runs that follow this run in the order of the list. Pass the last run of a page to
+    /// get the next page. Runs that start or end in the meantime do not move between pages.
     #[must_use]
     pub fn after(mut self, run: &RunRecord) -> Self {
         self.after = Some((run.created, run.run_id.clone()));
         self
     }
 
-    /// The time from which on a run must have begun.
+    /// Earliest start time of a selected run.
     pub fn get_since(&self) -> Option<Timestamp> {
         self.since
     }
 
-    /// The time before which a run must have begun.
+    /// Time before which a selected run must have started.
     pub fn get_until(&self) -> Option<Timestamp> {
         self.until
     }
 
-    /// When the run began behind which the list begins, and its id.
+    /// Start time and id of the run that precedes the list.
     pub fn get_after(&self) -> Option<(Timestamp, &RunId)> {
         self.after.as_ref().map(|(created, run)| (*created, run))
     }
 
-    /// The statuses that a run may have; empty when it may have any.
+    /// Statuses of the selected runs; empty if any status is selected.
     pub fn get_statuses(&self) -> &[RunStatus] {
         &self.statuses
     }
 
-    /// The name that a run must have.
+    /// Name of the selected runs.
     pub fn get_name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The caller that a run must have.
+    /// Caller of the selected runs.
     pub fn get_caller(&self) -> Option<&str> {
         self.caller.as_deref()
     }
 
-    /// The tags that a run must have, with their values.
+    /// Tags, with their values, that a selected run must have.
     pub fn get_tags(&self) -> &[(String, String)] {
         &self.tags
     }
 
-    /// The session that a run must be one of.
+    /// Session of the selected runs.
     pub fn get_session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// The most runs of a list.
+    /// Maximum number of runs in the list.
     pub fn get_limit(&self) -> Option<usize> {
         self.limit
     }
 
-    /// Whether the filter selects a run, regardless of the limit.
+    /// Returns `true` if the filter selects a run, regardless of the limit.
     pub fn admits(&self, run: &RunRecord) -> bool {
         (self.statuses.is_empty() || self.statuses.contains(&run.status))
             && self.name.as_ref().is_none_or(|name| *name == run.name)
@@ -157,10 +159,12 @@ impl RunFilter {
             && self.session.as_ref().is_none_or(|id| run.session.as_ref().is_some_and(|of| of.session == *id))
             && self.since.is_none_or(|since| run.created >= since)
             && self.until.is_none_or(|until| run.created < until)
+            // Lists are in descending order, so the following runs are smaller.
             && self.after.as_ref().is_none_or(|(created, id)| (run.created, &run.run_id) < (*created, id))
     }
 
-    /// The selected runs in the order of a list: the newest first, and of the same time the one with the greater id.
+    /// Returns the selected runs in the order of a list: newest first, and by descending id for
+    /// equal times.
     pub fn select(&self, runs: impl IntoIterator<Item = RunRecord>) -> Vec<RunRecord> {
         let mut selected: Vec<RunRecord> = runs.into_iter().filter(|run| self.admits(run)).collect();
         selected.sort_by_cached_key(|run| Reverse((run.created, run.run_id.clone())));
@@ -169,19 +173,19 @@ impl RunFilter {
     }
 }
 
-/// The runs of a list, and those that cannot be read.
+/// The runs of a list, with the runs that cannot be read.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunList {
-    /// The selected runs, the newest first.
+    /// The selected runs, newest first.
     pub runs: Vec<RunRecord>,
-    /// The runs that cannot be read and may be among the selected ones, each with the reason: `damaged`, or
+    /// Runs that cannot be read and may belong to the list, each with its error: `damaged` or
     /// `newer_version`.
     pub unreadable: Vec<(RunId, StoreError)>,
 }
 
 impl RunList {
-    /// A list of both.
+    /// Creates a list.
     pub fn new(runs: Vec<RunRecord>, unreadable: Vec<(RunId, StoreError)>) -> Self {
         Self { runs, unreadable }
     }

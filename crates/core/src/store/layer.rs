@@ -1,4 +1,4 @@
-//! `StoreLayer`: a store around another one. By default it forwards every request; it decides nothing itself.
+//! [`StoreLayer`]: a wrapper of a store. Its methods forward to the inner store by default.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use super::{
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
 
-/// A store around another one: metrics, encryption, fault injection.
+/// A wrapper of another store, for metrics, encryption or fault injection.
 ///
-/// Every method goes to [`inner`](Self::inner) unless the layer overrides it, also those that have a default in
-/// [`Store`]; so none can be forgotten. A layer is a [`Store`]: give it to `Runtime::builder().store(..)`.
+/// Every method that the layer does not override forwards to [`inner`](Self::inner), including the
+/// methods that have a default in [`Store`]. Every layer is a [`Store`]: pass it to
+/// `Runtime::builder().store(..)`.
 ///
-/// Methods that belong together are overridden together: `list` and `list_with_unreadable`; `create`, `append` and
-/// `amend`, which all write events; `read` and `snapshot`, which return them; `session` and `sessions`. A layer that plays another process than
-/// its inner store overrides `identity`.
+/// Override methods that belong together: `list` and `list_with_unreadable`; `create`, `append` and
+/// `amend`, which all write events; `read` and `snapshot`, which return them; `session` and
+/// `sessions`. A layer that simulates another process overrides `identity`.
 ///
 /// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the
 /// store below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is
@@ -62,7 +63,7 @@ use crate::value::Encoded;
     note = "a store of your own implements `Store`, one around another store `StoreLayer`"
 )]
 pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
-    /// The store that does whatever the layer does not override.
+    /// The inner store, which executes all methods that the layer does not override.
     fn inner(&self) -> &dyn Store;
 
     /// See [`Store::create`].
@@ -236,7 +237,7 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-// The lint finds a method of `Store` that is not forwarded.
+// The lint reports a method of `Store` that is not forwarded.
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<L: StoreLayer> Store for L {

@@ -1,5 +1,5 @@
-//! `MemoryStore`: a store in memory, for tests and for runs that need control by id but may end with their process. It
-//! never touches a disk.
+//! [`MemoryStore`]: a store in memory, for tests and for runs that need control by id but may end
+//! with their process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,27 +16,28 @@ use crate::event::{Event, RunId};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// A store in memory. Clones share what they hold; it is gone with the last one.
+/// A store in memory. Clones share their data, which is dropped with the last clone.
 ///
-/// It has all optional parts of [`Store`] but liveness, and is not looked at for messages of other processes.
+/// It supports all optional parts of [`Store`] except liveness. Messages of other processes are not
+/// polled.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     runs: Arc<Mutex<Runs>>,
-    /// Which of the processes that a test plays.
+    /// Number of the process that this handle simulates, in tests.
     process: u32,
 }
 
 #[derive(Default)]
 struct Runs {
     runs: BTreeMap<RunId, Entry>,
-    /// The runs by their time of creation, the oldest first.
+    /// Runs by creation time, oldest first.
     by_age: BTreeSet<(Timestamp, RunId)>,
     sessions: BTreeMap<Arc<str>, SessionRuns>,
     definitions: BTreeMap<String, String>,
     messages: u64,
     processes: u32,
     outcomes: BTreeMap<MessageId, String>,
-    /// What outlives runs: of each user, and of the application.
+    /// Values that outlive runs, by user; `None` for the application.
     state: BTreeMap<Option<Arc<str>>, BTreeMap<Arc<str>, Encoded>>,
 }
 
@@ -52,22 +53,23 @@ struct Entry {
 /// The runs of a session.
 #[derive(Default)]
 struct SessionRuns {
-    /// By their numbers.
+    /// The runs by number.
     runs: BTreeMap<u64, RunId>,
-    /// The completed one with the highest number.
+    /// The completed run with the highest number.
     head: Option<u64>,
     unfinished: Option<u64>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same runs as another process would have them, for tests: runtimes over this handle do not see which runs
-    /// those over other handles execute, and opening a run, or a request to it, fences off the writer before. A run that
-    /// waits for a person ends there with its next write.
+    /// Returns a handle to the same runs that behaves like another process, for tests. Runtimes
+    /// with this handle do not see which runs the other handles execute. Opening a run or sending
+    /// it a request fences off the previous writer. A run that waits for a person stops in the
+    /// other process at its next write.
     #[must_use]
     pub fn as_another_process(&self) -> Self {
         let mut runs = self.runs();
@@ -110,7 +112,7 @@ impl Runs {
         }
     }
 
-    /// Fails when another run of the same session has not ended.
+    /// Fails if another run of the same session has not ended.
     fn in_the_way(&self, record: &RunRecord) -> Result<(), StoreError> {
         let of = record.session.as_ref().and_then(|place| self.sessions.get(&place.session));
         let unfinished = of.and_then(|of| of.runs.get(&of.unfinished?)).filter(|run| **run != record.run_id);
@@ -120,7 +122,8 @@ impl Runs {
         }
     }
 
-    /// Whether a run of a session may begin now.
+    /// Checks that a run of a session may start now: no other run is unfinished, and the number is
+    /// the next one.
     fn check_session(&self, record: &RunRecord) -> Result<(), StoreError> {
         let Some(place) = &record.session else { return Ok(()) };
         self.in_the_way(record)?;
@@ -131,7 +134,7 @@ impl Runs {
         }
     }
 
-    /// Takes in how a run of a session is now.
+    /// Updates the session's entry after a change of one of its runs.
     fn note_session(&mut self, run: &RunId) {
         let Some(record) = self.runs.get(run).map(|entry| &entry.record) else { return };
         let Some(place) = &record.session else { return };
@@ -156,6 +159,8 @@ impl Runs {
 
     /// Returns the runs that a filter selects, on one page.
     fn list(&self, filter: &RunFilter) -> Vec<RunRecord> {
+        // A session has few runs, so they are filtered directly. Otherwise, runs are read in the
+        // order of the list, so that a page reads only as many runs as it needs.
         if let Some(session) = filter.get_session() {
             let runs = self.sessions.get(session).into_iter().flat_map(|of| of.runs.values());
             return filter.select(runs.filter_map(|run| Some(self.runs.get(run)?.record.clone())));
@@ -174,6 +179,7 @@ impl Runs {
 
     fn session(&self, session: &str) -> Option<SessionRecord> {
         let of = self.sessions.get(session)?;
+        // A session's record follows from these four runs, as [`SessionRecord::of`] requires.
         let first_and_last = [of.runs.keys().next().copied(), of.runs.keys().next_back().copied()];
         let numbers = first_and_last.into_iter().chain([of.head, of.unfinished]).flatten();
         let runs = numbers.filter_map(|number| self.runs.get(of.runs.get(&number)?));
@@ -227,9 +233,11 @@ impl Store for MemoryStore {
         let entry = runs.writable(run, epoch)?;
         entry.extend(run, append.after, append.events)?;
         let (answered, state) = (append.answered, append.state);
+        // Only messages that still wait get an outcome: a withdrawn message has no reader.
         let left = |Answered { message, .. }: &Answered| entry.messages.remove(message).is_some();
         let answered: Vec<Answered> = answered.into_iter().filter(left).collect();
         if entry.record.status.has_ended() {
+            // A run that has ended answers no more messages.
             entry.messages.clear();
         }
         if entry.record.session.is_some() {
@@ -243,6 +251,8 @@ impl Store for MemoryStore {
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
         let mut runs = self.runs();
         let record = &runs.entry(run)?.record;
+        // A failed run may continue only if no other run of its session is unfinished, so the
+        // change is computed on a copy first.
         if record.session.is_some() {
             let mut next = record.clone();
             events.iter().for_each(|event| next.apply(event));
@@ -358,7 +368,7 @@ impl Store for MemoryStore {
         Some(format!("memory:{:p}:{}", Arc::as_ptr(&self.runs), self.process))
     }
 
-    /// As long as it was not split into handles as of several processes.
+    /// True unless handles that simulate several processes exist.
     fn knows_holders(&self) -> bool {
         self.runs().processes == 0
     }
@@ -367,6 +377,7 @@ impl Store for MemoryStore {
         let mut runs = self.runs();
         let id = MessageId(runs.messages + 1);
         runs.unfinished(run)?.messages.insert(id, message);
+        // The number is only used up if the run accepts the message.
         runs.messages = id.0;
         Ok(id)
     }

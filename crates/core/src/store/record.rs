@@ -1,4 +1,5 @@
-//! `RunRecord` and `RunStatus`: the row of a run in a list. Reading it needs no journal.
+//! [`RunRecord`] and [`RunStatus`]: the row of a run in a list. It is computed from events, so that
+//! lists need no journals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,30 +18,30 @@ use crate::time::Timestamp;
 #[non_exhaustive]
 #[doc(alias = "WorkflowRunStatus")]
 pub enum RunStatus {
-    /// It can continue and no process executes it: an operator answered, retried or unpaused it after its process had
-    /// ended. It continues when a process resumes it.
+    /// The run can continue but no process executes it: an operator answered, retried or unpaused
+    /// it after its process had ended. A process that resumes the run continues it.
     Queued,
-    /// A process executes it, or ended while it did.
+    /// A process executes the run, or ended while executing it.
     Running,
-    /// It waits for a person or an operator.
+    /// The run waits for a person or an operator.
     Paused,
-    /// It failed or was cancelled and undoes what it had done, or still has to: nothing else of it begins any more. When no
-    /// process executes it, it continues when a process resumes it.
+    /// The run failed or was cancelled, and compensates completed steps or still has to; no other
+    /// step starts. If no process executes it, a process that resumes the run continues.
     Compensating,
-    /// It ended with its output.
+    /// The run completed with an output.
     Success,
-    /// It ended without an output.
+    /// The run failed.
     Failed,
-    /// It was stopped.
+    /// The run was cancelled.
     Cancelled,
 }
 
 impl RunStatus {
-    /// All statuses that this release knows.
+    /// All statuses of this release.
     pub const ALL: &[Self] =
         &[Self::Queued, Self::Running, Self::Paused, Self::Compensating, Self::Success, Self::Failed, Self::Cancelled];
 
-    /// Whether nothing more happens by itself.
+    /// Returns `true` if the run has ended. It only continues if an operator retries it.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Success | Self::Failed | Self::Cancelled)
     }
@@ -79,46 +80,48 @@ impl FromStr for RunStatus {
     }
 }
 
-/// What a list says of a run. All of it follows from the run's events; a store may keep it beside them.
+/// The row of a run in a list. It is computed from the events of the run, and a store may cache it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunRecord {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// The name of what runs.
+    /// Name of the agent or workflow.
     pub name: Arc<str>,
-    /// The workflow's definition hash; `None` for an agent.
+    /// Definition hash of the workflow; `None` for an agent.
     pub definition: Option<Arc<str>>,
-    /// Its status.
+    /// Status of the run.
     pub status: RunStatus,
-    /// What a paused run waits for.
+    /// Event that a paused run waits for.
     pub pause_reason: Option<PauseReason>,
-    /// Why a failed run failed, or why a cancelled one was stopped, with the calls that are not undone; of one that is
-    /// compensating, why it is.
+    /// Error of a failed run, or reason of a cancelled or compensating run, including the calls
+    /// that could not be compensated.
     pub error: Option<String>,
-    /// When it began.
+    /// Time at which the run started.
     pub created: Timestamp,
-    /// When something was recorded last.
+    /// Time of the last recorded event.
     pub updated: Timestamp,
-    /// How many events are recorded.
+    /// Number of recorded events.
     pub events: u64,
-    /// On whose behalf it was started.
+    /// Caller on whose behalf the run was started.
     #[serde(default)]
     pub caller: Option<Arc<str>>,
-    /// Its tags.
+    /// Tags of the run.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// Where it stands in the session that it is a run of.
+    /// Position in the session that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPlace>>,
-    /// Tokens of all model answers of the run so far, nested agents and workflows included. `None` for a run that
-    /// began in a release which did not count them here; [`Runtime::usage`](crate::Runtime::usage) reads its journal.
+    /// Tokens of all model responses of the run so far, including nested agents and workflows.
+    /// `None` for a run that started in a release that did not count them in the record;
+    /// [`Runtime::usage`](crate::Runtime::usage) reads the journal of the run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 impl RunRecord {
-    /// The record of a run from its first event; `None` when that is not `run.started`.
+    /// Creates the record of a run from its first event. Returns `None` if that is not
+    /// `run.started`.
     pub fn new(first: &Event) -> Option<Self> {
         let EventKind::RunStarted(started) = &first.kind else { return None };
         Some(Self {
@@ -141,8 +144,9 @@ impl RunRecord {
         })
     }
 
-    /// Rebuilds a record from the columns of a store. Set the fields of the other columns: without them, `updated` is
-    /// `created`, `events` is 0, and the rest is empty.
+    /// Rebuilds a record from the columns of a store. Set the fields of the other columns
+    /// afterwards: the default of `updated` is `created`, `events` is 0, and the other fields are
+    /// empty.
     pub fn from_stored(run_id: RunId, name: impl Into<Arc<str>>, status: RunStatus, created: Timestamp) -> Self {
         Self {
             run_id,
@@ -161,7 +165,8 @@ impl RunRecord {
         }
     }
 
-    /// The record of a run from its events, which begin with `run.started`; `None` when they do not.
+    /// Creates the record of a run from its events. Returns `None` if they do not start with
+    /// `run.started`.
     pub fn from_events(events: &[Event]) -> Option<Self> {
         let (first, rest) = events.split_first()?;
         let mut record = Self::new(first)?;
@@ -175,16 +180,18 @@ impl RunRecord {
         self.events = event.seq;
         match &event.kind {
             EventKind::RunPaused { reason, .. } => {
-                // What undoes a call may ask a person.
+                // A compensating tool may ask for an approval. The run still counts as
+                // compensating.
                 if self.status != RunStatus::Compensating {
                     self.status = RunStatus::Paused;
                 }
-                // What an operator paused stays so, whatever else in it waits.
+                // A pause by an operator has precedence over other reasons to wait.
                 if self.pause_reason != Some(PauseReason::Operator) {
                     self.pause_reason = Some(*reason);
                 }
             }
-            // Resumed from its journal it is what it was before, and a process executes it.
+            // A run that is recovered from its journal keeps its status, except that a queued run
+            // is now executed by a process.
             EventKind::RunResumed { recovered: true, redefined, waiting, .. } => {
                 if let Some(redefined) = redefined {
                     self.definition = redefined.definition.clone().or_else(|| self.definition.take());
@@ -222,7 +229,8 @@ impl RunRecord {
             }
             EventKind::RunCompleted(_) => self.end(RunStatus::Success, None),
             EventKind::RunFailed { error } => self.end(RunStatus::Failed, Some(error.message.clone())),
-            // That of one that undid what it had done says what is not undone.
+            // The status of a compensating run already lists the calls that could not be
+            // compensated, so its error is kept.
             EventKind::RunCancelled { .. } if self.status == RunStatus::Compensating => {
                 self.end(RunStatus::Cancelled, self.error.clone());
             }

@@ -1,5 +1,5 @@
-//! `SessionRecord` and `SessionFilter`: the row of a session in a list, and which sessions a list has. All of it follows
-//! from the records of the session's runs; nothing here reads a journal.
+//! [`SessionRecord`] and [`SessionFilter`]: the row of a session in a list, and the selection of
+//! sessions. Both are computed from the records of the session's runs, without reading journals.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,36 +11,39 @@ use super::{RunRecord, RunStatus};
 use crate::event::RunId;
 use crate::time::Timestamp;
 
-/// What a list says of a session.
+/// The row of a session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionRecord {
-    /// The session.
+    /// Id of the session.
     pub id: Arc<str>,
-    /// The agent of its last run.
+    /// Agent of the last run.
     pub agent: Arc<str>,
-    /// On whose behalf its first run was started.
+    /// Caller on whose behalf the first run was started.
     pub caller: Option<Arc<str>>,
-    /// The tags of its first run.
+    /// Tags of the first run.
     pub tags: BTreeMap<String, String>,
-    /// When it began.
+    /// Time at which the session started.
     pub created: Timestamp,
-    /// When something was recorded last.
+    /// Time of the last recorded event.
     pub updated: Timestamp,
-    /// How many runs were started in it.
+    /// Number of runs that were started in the session.
     pub runs: u64,
-    /// The completed run with the highest number: the next run continues its history.
+    /// The completed run with the highest number. The next run continues its history.
     pub head: Option<RunId>,
-    /// The run that has not ended; the next one begins after it has.
+    /// The run that has not ended, if any. The next run cannot start before it ends.
     pub unfinished: Option<RunId>,
 }
 
 impl SessionRecord {
-    /// The record of a session from the records of its runs, in any order: of all of them, or at least of the first, the
-    /// last, the head and the unfinished one. `None` when none of them is a run of a session.
+    /// Creates the record of a session from the records of its runs, in any order. The first run,
+    /// the last run, the head and the unfinished run are sufficient. Returns `None` if no run
+    /// belongs to a session.
     pub fn of(runs: impl IntoIterator<Item = RunRecord>) -> Option<Self> {
         let number = |run: &RunRecord| run.session.as_ref().map_or(0, |place| place.number);
         let runs: BTreeMap<u64, RunRecord> = runs.into_iter().map(|run| (number(&run), run)).collect();
+        // Runs without a session have the number 0. If there are no others,
+        // `last` has no session.
         let (first, last) = (runs.values().next()?, runs.values().next_back()?);
         let place = last.session.as_ref()?;
         let head = runs.values().rev().find(|run| run.status == RunStatus::Success);
@@ -53,6 +56,7 @@ impl SessionRecord {
             tags: first.tags.clone(),
             created: first.created,
             updated,
+            // The runs of a session are numbered from 1 without gaps.
             runs: place.number,
             head: head.map(|run| run.run_id.clone()),
             unfinished: unfinished.map(|run| run.run_id.clone()),
@@ -60,7 +64,7 @@ impl SessionRecord {
     }
 }
 
-/// Selects the sessions of a list. Without conditions it selects all of them.
+/// Selects the sessions of a list. A filter without conditions selects all sessions.
 ///
 /// ```
 /// use agentflow::store::SessionFilter;
@@ -78,75 +82,79 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
-    /// All sessions.
+    /// Creates a filter that selects all sessions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only sessions whose first run was started on behalf of this caller.
+    /// Selects sessions whose first run was started on behalf of this caller.
     #[must_use]
     pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
         self.caller = Some(caller.into());
         self
     }
 
-    /// Only sessions whose first run has this tag with this value; of several tags, only those that have all of them.
+    /// Selects sessions whose first run has this tag with this value. If called several times, it
+    /// must have all of the tags.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.push((key.into(), value.into()));
         self
     }
 
-    /// Only sessions in which nothing was recorded at this time or later.
+    /// Selects sessions without recorded events at or after this time.
     #[must_use]
     pub fn idle_since(mut self, time: Timestamp) -> Self {
         self.idle_since = Some(time);
         self
     }
 
-    /// At most so many sessions, the newest ones.
+    /// Limits the list to the newest `limit` sessions.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Only sessions that stand behind this one in the list: the next page, when it is the last session of a page.
+    /// Selects sessions that follow this session in the order of the list. Pass the last session of
+    /// a page to get the next page.
     #[must_use]
     pub fn after(mut self, session: &SessionRecord) -> Self {
         self.after = Some((session.created, Arc::clone(&session.id)));
         self
     }
 
-    /// The caller that a session must have.
+    /// Caller of the selected sessions.
     pub fn get_caller(&self) -> Option<&str> {
         self.caller.as_deref()
     }
 
-    /// The tags that a session must have, with their values.
+    /// Tags, with their values, that a selected session must have.
     pub fn get_tags(&self) -> &[(String, String)] {
         &self.tags
     }
 
-    /// The most sessions of a list.
+    /// Maximum number of sessions in the list.
     pub fn get_limit(&self) -> Option<usize> {
         self.limit
     }
 
-    /// When the session began behind which the list begins, and its id.
+    /// Start time and id of the session that precedes the list.
     pub fn get_after(&self) -> Option<(Timestamp, &str)> {
         self.after.as_ref().map(|(created, id)| (*created, &**id))
     }
 
-    /// Whether the filter selects a session, regardless of the limit.
+    /// Returns `true` if the filter selects a session, regardless of the limit.
     pub fn admits(&self, session: &SessionRecord) -> bool {
         self.caller.as_ref().is_none_or(|caller| session.caller.as_ref() == Some(caller))
             && self.tags.iter().all(|(key, value)| session.tags.get(key) == Some(value))
             && self.idle_since.is_none_or(|time| session.updated < time)
+            // Lists are in descending order, so the following sessions are smaller.
             && self.after.as_ref().is_none_or(|(created, id)| (session.created, &session.id) < (*created, id))
     }
 
-    /// The selected sessions in the order of a list: the newest first, and of the same time the one with the greater id.
+    /// Returns the selected sessions in the order of a list: newest first, and by descending id for
+    /// equal times.
     pub fn select(&self, sessions: impl IntoIterator<Item = SessionRecord>) -> Vec<SessionRecord> {
         let mut selected: Vec<_> = sessions.into_iter().filter(|session| self.admits(session)).collect();
         selected.sort_by_cached_key(|session| Reverse((session.created, Arc::clone(&session.id))));
@@ -155,7 +163,7 @@ impl SessionFilter {
     }
 }
 
-/// The sessions that runs are in.
+/// Computes the sessions of these runs.
 pub(super) fn sessions_of(runs: impl IntoIterator<Item = RunRecord>) -> impl Iterator<Item = SessionRecord> {
     let mut sessions: BTreeMap<Arc<str>, Vec<RunRecord>> = BTreeMap::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! `StoreError`: why a store could not do a request. It never decides how the caller reacts.
+//! [`StoreError`] and its kinds. The runtime decides by the kind how to react.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::RunStatus;
 use crate::event::RunId;
 use crate::path::StepPath;
 
-/// Why a store could not do what it was asked. Shown with `{}` it says what to do.
+/// Error of a store. Its text describes the problem and the solution.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
@@ -17,13 +17,13 @@ pub struct StoreError {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// The class of a [`StoreError`].
+/// Kind of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// There is a run of this id.
+    /// A run with this id exists.
     Exists,
-    /// There is no run of this id.
+    /// No run has this id.
     NotFound,
     /// The run has ended.
     Ended,
@@ -31,32 +31,32 @@ pub enum StoreErrorKind {
     Unfinished,
     /// A living process has the run open.
     Busy,
-    /// Another writer has opened the run since.
+    /// The run was opened by another writer since.
     Fenced,
-    /// Another run of the session has not ended.
+    /// The session has another run that has not ended.
     SessionBusy,
-    /// The run belongs to a session, which is deleted as a whole.
+    /// The run belongs to a session, which can only be deleted as a whole.
     InSession,
     /// The data cannot be read.
     Damaged,
     /// The data was written by a newer release.
     NewerVersion,
-    /// There is no room left.
+    /// The disk or the quota of the store is full.
     Full,
-    /// One event, snapshot or message is larger than the store takes.
+    /// An event, a snapshot or a message exceeds the size limit of the store.
     TooLarge,
     /// The file of the store was deleted, moved or replaced while it was open.
     Replaced,
-    /// The store is locked by another process for longer than was waited.
+    /// The store was locked by another process for longer than the waiting time.
     Locked,
-    /// The store does not have this optional part, such as messages.
+    /// The store does not support this optional part, such as messages.
     Unsupported,
-    /// Anything else: the disk, the network.
+    /// Any other error, such as of the disk or the network.
     Io,
 }
 
 impl StoreErrorKind {
-    /// The class as a word, such as `fenced`.
+    /// Returns the kind as a word, such as `fenced`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exists => "exists",
@@ -86,12 +86,12 @@ impl fmt::Display for StoreErrorKind {
 }
 
 impl StoreError {
-    /// An error of a class, with a sentence.
+    /// Creates an error with a message.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
 
-    /// A runtime without a store is asked for a run by its id.
+    /// Creates the error for looking up a run in a runtime without a store.
     pub(crate) fn no_store() -> Self {
         Self::new(
             StoreErrorKind::NotFound,
@@ -99,34 +99,34 @@ impl StoreError {
         )
     }
 
-    /// Keeps the cause.
+    /// Sets the source of the error.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The class.
+    /// The kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// There is no such run.
+    /// Creates the error for a run that does not exist.
     pub fn not_found(run: &RunId) -> Self {
         Self::new(StoreErrorKind::NotFound, format!("there is no run `{run}` in this store"))
     }
 
-    /// The run has ended.
+    /// Creates the error for a run that has ended.
     pub fn ended(run: &RunId, status: RunStatus) -> Self {
         Self::new(StoreErrorKind::Ended, format!("the run `{run}` is over ({status})"))
     }
 
-    /// The run has not ended.
+    /// Creates the error for a run that has not ended.
     pub fn unfinished(run: &RunId, status: RunStatus) -> Self {
         Self::new(StoreErrorKind::Unfinished, format!("the run `{run}` has not ended ({status}); cancel it first"))
     }
 
-    /// A run cannot be created from events that do not begin with `run.started`.
+    /// Creates the error for creating a run from events that do not start with `run.started`.
     pub fn not_a_start(run: &RunId) -> Self {
         Self::new(
             StoreErrorKind::Io,
@@ -134,7 +134,7 @@ impl StoreError {
         )
     }
 
-    /// There is such a run.
+    /// Creates the error for a run that already exists.
     pub fn exists(run: &RunId) -> Self {
         Self::new(
             StoreErrorKind::Exists,
@@ -142,7 +142,7 @@ impl StoreError {
         )
     }
 
-    /// Another writer has the run.
+    /// Creates the error for a writer that was replaced by another one.
     pub fn fenced(run: &RunId) -> Self {
         Self::new(
             StoreErrorKind::Fenced,
@@ -152,7 +152,7 @@ impl StoreError {
         )
     }
 
-    /// An event has more bytes than the store takes.
+    /// Creates the error for an event that exceeds the size limit of the store.
     pub fn too_large(run: &RunId, path: &StepPath, bytes: u64, limit: u64) -> Self {
         let at = if path.is_root() { "the run itself".to_owned() } else { format!("`{path}`") };
         Self::new(
@@ -163,7 +163,7 @@ impl StoreError {
         )
     }
 
-    /// A living process has the run open.
+    /// Creates the error for a run that another living process has open.
     pub fn busy(run: &RunId, owner: &str) -> Self {
         Self::new(
             StoreErrorKind::Busy,
@@ -171,7 +171,7 @@ impl StoreError {
         )
     }
 
-    /// A run cannot begin, or continue after its end, in a session in which another one has not ended.
+    /// Creates the error for starting or continuing a run in a session with an unfinished run.
     pub fn session_busy(session: &str, unfinished: &RunId) -> Self {
         Self::new(
             StoreErrorKind::SessionBusy,
@@ -182,7 +182,7 @@ impl StoreError {
         )
     }
 
-    /// Another run of the session is unfinished, and no process executes it.
+    /// Creates the error for a session whose unfinished run is not executed by any process.
     pub(crate) fn session_left(session: &str, unfinished: &RunId) -> Self {
         Self::new(
             StoreErrorKind::SessionBusy,
@@ -193,7 +193,8 @@ impl StoreError {
         )
     }
 
-    /// Another run has begun in the session since it was looked at, or its number is not the next one.
+    /// Creates the error for a run whose number is not the next one of its session, since another
+    /// run has started.
     pub fn session_moved(session: &str, number: u64) -> Self {
         Self::new(
             StoreErrorKind::Fenced,
@@ -201,7 +202,7 @@ impl StoreError {
         )
     }
 
-    /// A run of a session is not deleted alone.
+    /// Creates the error for deleting a run of a session on its own.
     pub fn in_session(run: &RunId, session: &str) -> Self {
         Self::new(
             StoreErrorKind::InSession,
@@ -209,12 +210,12 @@ impl StoreError {
         )
     }
 
-    /// There is no such session.
+    /// Creates the error for a session that does not exist.
     pub fn no_session(session: &str) -> Self {
         Self::new(StoreErrorKind::NotFound, format!("there is no session `{session}` in this store"))
     }
 
-    /// Creates the error of a run whose session belongs to another caller.
+    /// Creates the error for continuing a session of another caller.
     pub(crate) fn session_of_another(session: &str) -> Self {
         Self::new(
             StoreErrorKind::NotFound,
@@ -225,7 +226,7 @@ impl StoreError {
         )
     }
 
-    /// A run of a session is asked for in a runtime without a store.
+    /// Creates the error for a run of a session in a runtime without a store.
     pub(crate) fn no_store_for_sessions() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
@@ -233,7 +234,7 @@ impl StoreError {
         )
     }
 
-    /// The store keeps no sessions.
+    /// Creates the error of a store without support for sessions.
     pub(crate) fn keeps_no_sessions() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
@@ -241,17 +242,18 @@ impl StoreError {
         )
     }
 
-    /// The store removes nothing.
+    /// Creates the error of a store that cannot delete runs.
     pub(super) fn keeps_everything() -> Self {
         Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
     }
 
-    /// A user of a [`Memory`](crate::memory::Memory) has `most` entries, the most that it keeps.
+    /// Creates the error for a user of a [`Memory`](crate::memory::Memory) who already has `most`
+    /// entries, the limit.
     pub fn too_many_memories(most: usize) -> Self {
         Self::new(StoreErrorKind::Full, format!("this user has {most} memories, which is the limit; delete some"))
     }
 
-    /// The store takes no messages.
+    /// Creates the error of a store without support for values that outlive runs.
     pub(crate) fn keeps_no_state() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,

@@ -1,5 +1,6 @@
-//! Stores in files: the crate of such a store registers how it opens one. The configuration and the command line name a file,
-//! and depend on no database.
+//! Registration of stores that are files. The crate of such a store registers a function that opens
+//! a file, so that the configuration and the command line can name a file without depending on a
+//! database.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,10 +9,11 @@ use std::sync::Arc;
 
 use super::{Store, StoreError};
 
-/// Opens the file of a store, which is created if it does not exist.
+/// Opens the file of a store and creates it if it does not exist.
 pub(crate) type OpenStoreFile = fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>>;
 
-/// The store of the program that is a file, collected by the linker. At most one crate of a program registers one.
+/// Registration of the program's file store, collected by the linker. At most one crate of a
+/// program registers one.
 #[doc(hidden)]
 pub struct StoreFiles {
     /// Opens a file.
@@ -26,7 +28,7 @@ impl fmt::Debug for StoreFiles {
     }
 }
 
-/// Returns how the program opens the file of a store; `None` if it is built without such a store.
-pub(crate) fn open_store_file() -> Option<OpenStoreFile> {
+/// Returns the function that opens the file of a store; `None` if the program has no such store.
+pub fn open_store_file() -> Option<OpenStoreFile> {
     inventory::iter::<StoreFiles>.into_iter().next().map(|files| files.open)
 }

@@ -1,4 +1,5 @@
-//! Messages as JSON text in the form of OpenTelemetry's GenAI conventions. Called only when a host asked for contents.
+//! Conversion of messages to the JSON text of OpenTelemetry's GenAI conventions. Only used if the
+//! host enabled the recording of contents.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ pub(super) fn json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The instructions that a conversation begins with, if any, and the messages after them.
+/// Splits a conversation into the instructions at its beginning, if any, and the other messages.
 pub(super) fn input(conversation: &Conversation) -> (Option<String>, String) {
     let messages = conversation.messages();
     let first = messages.iter().take_while(|message| message.role() == Role::System).count();
@@ -24,7 +25,7 @@ pub(super) fn input(conversation: &Conversation) -> (Option<String>, String) {
     ((!instructions.is_empty()).then(|| json(&instructions)), json(&rest))
 }
 
-/// The one answer.
+/// Converts a response to a list with one message.
 pub(super) fn output(response: &ModelResponse) -> String {
     let message = &response.message;
     json(&[json!({
@@ -84,12 +85,12 @@ fn part(part: &Part) -> Value {
     }
 }
 
-/// JSON text as JSON, any other text as it is.
+/// Parses JSON text. Other text becomes a JSON string.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-/// Where the content is part of the address it is recorded as content.
+/// Converts a file. A `data:` URL is recorded as content, any other URL as an address.
 fn file(media: &Media) -> Value {
     let kind = media.mime_type.split('/').next().unwrap_or_default();
     let modality = if ["image", "audio", "video"].contains(&kind) { kind } else { "document" };

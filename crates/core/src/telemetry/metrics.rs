@@ -1,6 +1,7 @@
-//! `MetricsSink`: an event sink that records OpenTelemetry's GenAI metrics.
+//! [`MetricsSink`]: an event sink that records OpenTelemetry's GenAI metrics.
 //!
-//! Events hold everything that is measured, so no other part of agentflow knows about metrics. It records no content.
+//! All measured values come from events, so no other part of agentflow depends on metrics. Contents
+//! are not recorded.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,9 +16,9 @@ use crate::model::{MAX_TOKENS, Usage, telemetry_name};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// The buckets of durations, in seconds.
+/// Bucket boundaries of durations, in seconds.
 const SECONDS: [f64; 14] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-/// The buckets of tokens.
+/// Bucket boundaries of tokens.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -35,27 +36,28 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// Records metrics of all runs with an OpenTelemetry meter, as the GenAI conventions name them:
+/// Records metrics of all runs with an OpenTelemetry meter, with the names of the GenAI
+/// conventions:
 ///
-/// | histogram | of | attributes |
+/// | histogram | measures | attributes |
 /// | --- | --- | --- |
 /// | `gen_ai.client.operation.duration` | each model call, s | operation, provider, request and response model, `error.type` |
-/// | `gen_ai.client.token.usage` | input and output of each answer, {token} | the same, and `gen_ai.token.type` |
+/// | `gen_ai.client.token.usage` | input and output of each response, {token} | the same, and `gen_ai.token.type` |
 /// | `gen_ai.execute_tool.duration` | each tool call, s | operation, tool, `error.type` |
-/// | `agentflow.tool.output_size` | the answer of each tool call, By | the same |
+/// | `agentflow.tool.output_size` | the output of each tool call, By | the same |
 /// | `gen_ai.invoke_agent.duration` | each agent, s; its count is the number of runs | operation, agent, `error.type` |
 /// | `gen_ai.workflow.duration` | each workflow, s | operation, workflow, `error.type` |
 ///
-/// Runs that are started `without_metrics` are left out by the process that begins them.
+/// Runs that were started `without_metrics` are omitted in the process that starts them.
 ///
-/// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says
-/// nothing about tokens has no usage. A run that was cancelled has the error type `cancelled`.
+/// Durations are differences of event times, by the runtime's clock and in milliseconds. A response
+/// without token counts records no usage. A cancelled run has the error type `cancelled`.
 ///
 /// ```
 /// use agentflow::{Runtime, opentelemetry};
 /// use agentflow::telemetry::MetricsSink;
 ///
-/// // With no provider installed nothing is measured.
+/// Without an installed provider, nothing is measured.
 /// let meter = opentelemetry::global::meter("agentflow");
 /// let runtime = Runtime::builder().sink(MetricsSink::new(&meter)).build();
 /// # let _ = runtime;
@@ -68,11 +70,11 @@ pub struct MetricsSink {
     agent: Histogram<f64>,
     workflow: Histogram<f64>,
     open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
-    /// Runs that are left out, until they end.
+    /// Runs without metrics, until they end.
     unmetered: Mutex<HashSet<RunId>>,
 }
 
-/// A running step; the run itself is one.
+/// A running step, or the run itself.
 struct OpenStep {
     path: StepPath,
     since: Timestamp,
@@ -86,12 +88,12 @@ enum What {
         provider: Arc<str>,
         model: Arc<str>,
     },
-    /// A node that is the call of a tool.
+    /// A workflow node that is a tool call.
     Tool(Arc<str>),
 }
 
 impl MetricsSink {
-    /// A sink that records with a meter of the host's own, such as `opentelemetry::global::meter("agentflow")`.
+    /// Creates a sink for a meter of the host, such as `opentelemetry::global::meter("agentflow")`.
     pub fn new(meter: &Meter) -> Self {
         let seconds = |name: &'static str, what: &'static str| {
             meter.f64_histogram(name).with_unit("s").with_description(what).with_boundaries(SECONDS.to_vec()).build()
@@ -123,7 +125,7 @@ impl MetricsSink {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
     }
 
-    /// Returns true if an event is one of a run that is left out.
+    /// Returns true if an event belongs to a run without metrics.
     fn is_left_out(&self, event: &Event) -> bool {
         let mut unmetered = self.unmetered.lock().unwrap_or_else(PoisonError::into_inner);
         if let EventKind::RunStarted(started) = &event.kind
@@ -132,12 +134,14 @@ impl MetricsSink {
             unmetered.insert(event.run_id.clone());
         }
         match event.kind.ends_run() {
+            // The last event of the run is left out too.
             true => unmetered.remove(&event.run_id),
             false => !unmetered.is_empty() && unmetered.contains(&event.run_id),
         }
     }
 
-    /// Records the end of a step. One whose start was not seen, as after a crash, has no duration.
+    /// Records the end of a step. If the start of the step was not seen, such as after a crash, no
+    /// duration is recorded.
     fn end(&self, event: &Event, response: Option<(&str, &Usage)>, error: Option<&str>) {
         let step = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +184,7 @@ impl MetricsSink {
         if let Some((_, usage)) = response.filter(|(_, usage)| usage.input_tokens > 0 || usage.output_tokens > 0) {
             for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 attributes.push(KeyValue::new("gen_ai.token.type", kind));
-                // Whoever adds them up may not expect more than a model can reach.
+                // A backend that sums up tokens may not expect more than a model can reach.
                 self.tokens.record(tokens.min(MAX_TOKENS), &attributes);
                 attributes.pop();
             }
@@ -222,6 +226,7 @@ impl EventSink for MetricsSink {
         }
         let Shape { subject, edge, .. } = event.kind.shape();
         match &event.kind {
+            // Events of tool calls contain their duration, so they need no entry in `open`.
             EventKind::ToolCompleted { result, duration_ms, .. } => {
                 self.tool_ended(&result.name, millis(*duration_ms), None, event.kind.output_size());
             }
@@ -256,7 +261,7 @@ impl EventSink for MetricsSink {
 }
 
 impl What {
-    /// What an event opens that is measured from its beginning to its end.
+    /// Returns the subject that an event starts, if its duration is measured.
     fn of(kind: &EventKind) -> Option<Self> {
         Some(match kind {
             EventKind::RunStarted(started) => match &started.body {

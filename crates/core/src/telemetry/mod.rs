@@ -1,11 +1,13 @@
-//! `tracing` spans in the words of OpenTelemetry's GenAI conventions.
+//! `tracing` spans with the names of OpenTelemetry's GenAI conventions.
 //!
-//! The names are those of the repository `semantic-conventions-genai`, status "Development", as of 2026-05-05, when
-//! they moved there. Nothing is formatted unless a subscriber wants the span. Contents of messages and tool calls are
-//! recorded only where the host asked for it, with `RuntimeBuilder::trace_content`.
+//! The names come from the repository `semantic-conventions-genai`, status "Development", as of
+//! 2026-05-05, when they moved there. Nothing is formatted unless a subscriber is interested in the
+//! span. Contents of messages and tool calls are only recorded if the host enabled it with
+//! `RuntimeBuilder::trace_content`.
 //!
-//! Whole numbers are recorded as `i64`, since that is the only kind that `tracing-opentelemetry` hands on as a number.
-//! `tracing` has no lists: a list with one value is that value, any other is its JSON text.
+//! Integers are recorded as `i64`, since `tracing-opentelemetry` exports only this type as a
+//! number. `tracing` has no lists: a list with one value is recorded as that value, any other list
+//! as its JSON text.
 
 mod content;
 #[cfg(feature = "metrics")]
@@ -26,13 +28,14 @@ use crate::path::StepPath;
 use crate::run::RunShared;
 use crate::tool_definition::ToolDefinition;
 
-/// The span of an agent, be it a run or a step of one.
+/// Creates the span of an agent, which is a run or a step of a run.
 pub(crate) fn agent_span(agent: &str, run: &RunShared, info: &ModelInfo) -> Span {
     if !run.is_traced() {
         return Span::none();
     }
     let span = tracing::info_span!(
         "invoke_agent",
+        // `tracing` ignores values of fields that are not declared here.
         otel.name = format_args!("invoke_agent {agent}"),
         otel.kind = "internal",
         otel.status_code = Empty,
@@ -56,8 +59,8 @@ pub(crate) fn agent_span(agent: &str, run: &RunShared, info: &ModelInfo) -> Span
     span
 }
 
-/// Adds what joins a span to others: the session of its run, or the run where it has none, as the conversation; the caller;
-/// the run and its tags. A runtime that takes texts out of records takes them out of tags, too.
+/// Records the attributes that connect spans: the session as the conversation, or the run if it has
+/// no session; the caller; the run and its tags. A redactor of the runtime also applies to tags.
 fn record_run(span: &Span, run: &RunShared) {
     if span.is_disabled() {
         return;
@@ -75,7 +78,7 @@ fn record_run(span: &Span, run: &RunShared) {
     }
 }
 
-/// Adds the outcome of an agent.
+/// Records the outcome of an agent.
 pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) {
     if span.is_disabled() {
         return;
@@ -89,7 +92,7 @@ pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) 
     }
 }
 
-/// The span of a workflow, be it a run or a step of one.
+/// Creates the span of a workflow, which is a run or a step of a run.
 pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
     if !run.is_traced() {
         return Span::none();
@@ -111,7 +114,8 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
     span
 }
 
-/// The span of a step of a workflow that is a function of the program. The conventions have no name for it.
+/// Creates the span of a workflow step that is a function of the program. The conventions have no
+/// name for it.
 pub(crate) fn step_span(step: &StepPath, run: &RunShared) -> Span {
     if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
@@ -132,12 +136,12 @@ pub(crate) fn step_span(step: &StepPath, run: &RunShared) -> Span {
     span
 }
 
-/// Adds why a workflow failed.
+/// Records the error of a workflow.
 pub(crate) fn record_failure(span: &Span, error: &Error) {
     record_error(span, error.kind().as_str());
 }
 
-/// The span of a model call. An adapter adds the server to it.
+/// Creates the span of a model call. The adapter records the server in it.
 pub(crate) fn chat_span(info: &ModelInfo, run: &RunShared, request: &ModelRequest, content: bool) -> Span {
     if !run.is_traced() {
         return Span::none();
@@ -201,12 +205,13 @@ pub(crate) fn chat_span(info: &ModelInfo, run: &RunShared, request: &ModelReques
     span
 }
 
-/// Adds how long the first piece of an answer took to the current span, which is the call's.
+/// Records the time to the first piece of a response in the current span, which is the span of the
+/// model call.
 pub(crate) fn record_first_piece(waited: Duration) {
     Span::current().record("gen_ai.response.time_to_first_chunk", waited.as_secs_f64());
 }
 
-/// Adds the outcome of a model call.
+/// Records the outcome of a model call.
 pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError>, content: bool) {
     if span.is_disabled() {
         return;
@@ -228,7 +233,7 @@ pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError
     }
 }
 
-/// The span of a tool call.
+/// Creates the span of a tool call.
 pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, run: &RunShared, content: bool) -> Span {
     if !run.is_traced() {
         return Span::none();
@@ -259,7 +264,8 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, ru
     span
 }
 
-/// The span of a step that consists of a call of a tool's function, whose arguments only the function sees.
+/// Creates the span of a step that is a call of a tool's function. Only the function sees the
+/// arguments, so they are not recorded.
 pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id: impl FnOnce() -> String) -> Span {
     if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
@@ -267,7 +273,7 @@ pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id
     tool_span(&ToolCall::new(id(), &*definition.name, ""), Some(definition), run, false)
 }
 
-/// Adds the outcome of a tool call.
+/// Records the outcome of a tool call.
 pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     if span.is_disabled() {
         return;
@@ -281,12 +287,12 @@ pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     }
 }
 
-/// Adds the size of a tool's answer, in bytes.
+/// Records the size of a tool's output, in bytes.
 pub(crate) fn record_output_size(span: &Span, bytes: u64) {
     span.record("agentflow.tool.output_size", i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Adds why a tool call failed.
+/// Records the error of a tool call.
 pub(crate) fn record_failed(span: &Span, kind: &str) {
     record_error(span, kind);
 }
@@ -302,7 +308,7 @@ fn record_usage(span: &Span, usage: &Usage) {
             span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
         }
     };
-    // No tokens at all means that the provider did not say.
+    // Zero tokens mean that the provider did not report them.
     if usage.input_tokens > 0 || usage.output_tokens > 0 {
         count("gen_ai.usage.input_tokens", Some(usage.input_tokens));
         count("gen_ai.usage.output_tokens", Some(usage.output_tokens));

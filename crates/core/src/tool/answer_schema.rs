@@ -1,7 +1,8 @@
-//! The JSON Schema of what a `#[tool]` function returns, where its type has one. A type that derives no `JsonSchema` costs
-//! its author nothing: the tool then has no schema of its answer.
+//! The JSON Schema of a `#[tool]` function's answer, if the return type implements `JsonSchema`.
+//! Without it, the tool has no answer schema.
 //!
-//! It is found by method resolution, as in `probe.rs`: the first of the traits below that the type fits.
+//! The implementation is selected by method resolution (autoref specialization), as in `probe.rs`:
+//! the first of the traits below that fits the type.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -9,14 +10,14 @@ use std::marker::PhantomData;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-/// Asks of a return type: `(&&&AnswerType::<T>::NEW).agentflow_schema()`.
+/// Queries the schema of a return type: `(&&&AnswerType::<T>::NEW).agentflow_schema()`.
 pub struct AnswerType<T>(PhantomData<fn() -> T>);
 
 impl<T> AnswerType<T> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The value of a `Result`.
+/// Schema of the success value of a `Result`.
 pub trait ResultSchema {
     fn agentflow_schema(&self) -> Option<Value>;
 }
@@ -27,7 +28,7 @@ impl<T: JsonSchema, E> ResultSchema for &&AnswerType<Result<T, E>> {
     }
 }
 
-/// Any other value.
+/// Schema of any other type.
 pub trait ValueSchema {
     fn agentflow_schema(&self) -> Option<Value>;
 }
@@ -38,7 +39,7 @@ impl<T: JsonSchema> ValueSchema for &AnswerType<T> {
     }
 }
 
-/// A type without a schema.
+/// Fallback for types without a schema.
 pub trait NoSchema {
     fn agentflow_schema(&self) -> Option<Value> {
         None
@@ -47,7 +48,7 @@ pub trait NoSchema {
 
 impl<T> NoSchema for AnswerType<T> {}
 
-/// The schema of what serde writes of a value.
+/// Returns the schema of the JSON that serde writes for a type.
 fn schema_of<T: JsonSchema>() -> Value {
     let schema = schemars::generate::SchemaSettings::draft2020_12()
         .for_serialize()
@@ -58,7 +59,7 @@ fn schema_of<T: JsonSchema>() -> Value {
     closed(schema)
 }
 
-/// Keywords with which an object has fields that are not among its `properties`.
+/// Keywords that allow an object to have fields outside of its `properties`.
 const OTHERS: [&str; 9] = [
     "additionalProperties",
     "unevaluatedProperties",
@@ -71,8 +72,9 @@ const OTHERS: [&str; 9] = [
     "not",
 ];
 
-/// The schema of what serde writes of a Rust type, with the objects closed whose fields are all in it: schemars says so
-/// where there may be others, and leaves out where there are none.
+/// Closes the objects in a schema whose fields are all listed, by `"additionalProperties": false`.
+/// The schema must describe what serde writes for a Rust type: schemars marks objects that allow
+/// other fields, and leaves out the keyword for the rest.
 pub(crate) fn closed(mut schema: Value) -> Value {
     let mut open = BTreeSet::new();
     extended(&schema, &mut open);
@@ -80,7 +82,7 @@ pub(crate) fn closed(mut schema: Value) -> Value {
     schema
 }
 
-/// The definitions that are a part of an object with other fields.
+/// Collects the definitions that are included in an object with more fields. They must stay open.
 fn extended(schema: &Value, into: &mut BTreeSet<String>) {
     match schema {
         Value::Object(keywords) => {

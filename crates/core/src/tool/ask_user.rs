@@ -1,5 +1,5 @@
-//! `AskUser`: the tool by which a model asks its user. It asks nobody itself: the agent's run does, as it asks about a call
-//! that needs an approval.
+//! `AskUser`: the tool with which a model asks its user a question. The agent's run sends the
+//! question, in the same way as for an approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use crate::context::Context;
 use crate::on_timeout::OnTimeout;
 use crate::tool_definition::Effects;
 
-/// The tool by which a model asks its user: a text, one of some choices, or an answer of a JSON Schema.
+/// The tool with which a model asks its user. The answer is a text, one of several choices, or a
+/// value that matches a JSON Schema.
 ///
-/// [`ask_user`](crate::ask_user()) makes it.
+/// Created by [`ask_user`](crate::ask_user()).
 #[derive(Clone, Debug)]
 pub struct AskUser {
     definition: Arc<ToolDefinition>,
@@ -26,15 +27,17 @@ impl AskUser {
         Self { definition: Arc::new(definition()), timeout: None }
     }
 
-    /// Sets how long an answer is waited for, and what happens when nobody has answered by then: an
-    /// [`OnTimeout::Answer`] is the model's; of any other the model learns that nobody has answered. Default: for ever.
+    /// Sets the time limit for an answer and the behavior at its end. Default: no limit.
+    ///
+    /// With [`OnTimeout::Answer`], the model gets that answer; otherwise it gets an error saying
+    /// that the question was not answered.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration, on_timeout: OnTimeout) -> Self {
         self.timeout = Some((timeout, on_timeout));
         self
     }
 
-    /// What the model reads about when to ask, in the place of our sentence.
+    /// Replaces the default description, from which the model learns when to ask.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.definition).description = description.into();
@@ -42,7 +45,7 @@ impl AskUser {
     }
 }
 
-/// The tool as models see it.
+/// Returns the definition that models see.
 pub(crate) fn definition() -> ToolDefinition {
     let description = "Asks the user a question and waits for the answer. Use it for what only the user can know or \
                        decide. Give `choices` when the answer is one of a few, and `schema` when it is an object.";
@@ -71,10 +74,10 @@ struct Arguments {
     schema: Option<Value>,
 }
 
-/// What a call asks.
+/// Reads the question from the arguments of a call.
 ///
 /// # Errors
-/// A sentence for the model.
+/// A message for the model.
 pub(crate) fn question_of(arguments: &str) -> Result<UserQuestion, ToolError> {
     let wrong = |problem: String| ToolError::invalid_arguments(problem);
     let Arguments { question, choices, schema } =
@@ -82,11 +85,14 @@ pub(crate) fn question_of(arguments: &str) -> Result<UserQuestion, ToolError> {
     if question.trim().is_empty() {
         return Err(wrong("`question` is empty; write what the user is asked".to_owned()));
     }
+    // An empty list counts as "no choices".
     match (choices.filter(|choices| !choices.is_empty()), schema) {
         (Some(_), Some(_)) => Err(wrong("`choices` and `schema` are both given; give one of them".to_owned())),
         (Some(choices), None) => Ok(UserQuestion::choice(question, choices)),
         (None, Some(schema)) => {
             #[cfg(feature = "dynamic")]
+            // A model may write an invalid schema. It must learn that now, before a person is
+            // asked.
             agentflow_schema::schema_check::SchemaCheck::new(&schema)
                 .map_err(|problem| wrong(format!("`schema`: {problem}")))?;
             Ok(UserQuestion::new(question, schema))
@@ -95,7 +101,7 @@ pub(crate) fn question_of(arguments: &str) -> Result<UserQuestion, ToolError> {
     }
 }
 
-/// Why a call asked nobody.
+/// Creates the error for a call at a place where questions cannot be sent.
 pub(crate) fn nobody_to_ask() -> ToolError {
     ToolError::new(
         "nobody can be asked here: the call is not one of an agent's run with a store; decide without the user, or say what \

@@ -1,4 +1,4 @@
-//! The library's own tools for models by their names, for those who cannot write a path: agents that are data.
+//! Built-in tools by name, for agents that are defined as data and cannot refer to a Rust path.
 
 #[cfg(feature = "documents")]
 use serde_json::{Value, json};
@@ -8,21 +8,21 @@ use super::{AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition
 use super::{ToolError, ToolOutput};
 use crate::context::Context;
 
-/// What `exit_loop` is for, as a model reads it.
+/// Description of `exit_loop` for models.
 pub(crate) const EXIT_LOOP: &str = "Ends the repetition that this is a round of. Call it when the work is finished, with the final answer as text beside \
      the call. Without a text the answer of the round before is the final one.";
 
-/// The names.
+/// The names of the built-in tools.
 #[cfg(feature = "documents")]
 pub(crate) const BUILT_IN: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
 
-/// Ends the repetition around an agent.
+/// Ends the repetition that the agent is a round of.
 pub(crate) fn exit_loop(cx: &Context) -> Result<ToolOutput, ToolError> {
     cx.exit_loop().map_err(|error| ToolError::of(&error))?;
     Ok(ToolOutput::text("no round follows this one; give the final answer now"))
 }
 
-/// The tool of a name.
+/// Returns the built-in tool with this name.
 #[cfg(feature = "documents")]
 pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
     let memory = |kind| Some(ToolRef::from(MemoryTool::new(kind)));

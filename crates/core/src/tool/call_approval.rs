@@ -1,8 +1,8 @@
-//! The question whether the call of a tool may be made, in a step or by an agent's model: asked at the call's path, and
-//! answered by a person, who may change the arguments, or by its time-out.
+//! Approval of a tool call, in a step or by an agent's model.
 //!
-//! It neither makes the call nor finds what was recorded of it, but for the moment of the question: the time for its answer
-//! counts from there, whichever process waits.
+//! The question is recorded at the call's path. A person answers it, and may change the arguments,
+//! or its time-out answers it. The time limit starts at the recorded time of the question, also if
+//! another process waits for the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +25,18 @@ use crate::time::Timestamp;
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
-/// How much of the arguments a question shows.
+/// Maximum number of bytes of the arguments in a question.
 const SHOWN: usize = 300;
 
 impl KnownCall {
-    /// Returns true if a person must agree to the call. The grant `approve:NAME` of the run is such an agreement.
+    /// Returns `true` if a person must approve the call. The grant `approve:NAME` of the run counts
+    /// as an approval.
     pub(super) fn needs_approval(&self) -> bool {
         self.definition.policy.approve && !is_granted(&self.definition, self.place.cx.grants())
     }
 
-    /// Waits until a person has agreed to the call; gives the arguments that they said in the place of the caller's.
+    /// Waits for a person's approval of the call. Returns the arguments with which the person
+    /// replaced the caller's, if any.
     ///
     /// # Errors
     /// The call was denied, or questions of this run cannot be answered.
@@ -76,19 +78,21 @@ impl KnownCall {
                     None | Some("") => format!("approval of `{path}` {what}"),
                     Some(comment) => format!("approval of `{path}` {what}: {comment}"),
                 };
-                // A retry would ask again.
+                // Not retryable: a retry would ask the person again.
                 Err(Failure { retryable: false, ..Failure::new(kind, message) })
             }
         }
     }
 }
 
-/// Returns true if a question of the run can be answered: it is recorded, the run has a handle, or a replacement answers.
+/// Returns `true` if a question of the run can be answered: it is recorded, the run has a handle,
+/// or a replacement answers.
 pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
     shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
 }
 
-/// Creates the failure of a question in a run without a store and without a handle: no answer can reach it.
+/// Creates the failure of a question in a run without a store and without a handle: no answer can
+/// reach it.
 pub(crate) fn unanswerable(what: &str) -> Failure {
     let message = format!(
         "{what}, and nobody can answer in a run that has neither a store nor a handle; start it on a runtime with a store: \
@@ -97,7 +101,7 @@ pub(crate) fn unanswerable(what: &str) -> Failure {
     Failure::new(FailureKind::Unauthorized, message)
 }
 
-/// A question that is open. Dropped, nobody waits for its answer any more.
+/// An open question. Dropping it records that the run no longer waits for the answer.
 pub(crate) struct CallQuestion {
     shared: Arc<RunShared>,
     path: StepPath,
@@ -106,11 +110,12 @@ pub(crate) struct CallQuestion {
 }
 
 impl CallQuestion {
-    /// Records the question whether a call may be made with these arguments; `null` where they have no JSON form.
-    /// `of_node` replaces the text and the time limit of the tool.
+    /// Records the question whether a call may be made with these arguments. `arguments` is `null`
+    /// if they have no JSON form. `of_node` replaces the text and the time limit that the tool
+    /// declares.
     ///
     /// # Errors
-    /// When the tool's schema or the arguments are not JSON.
+    /// The tool's schema or the arguments are not valid JSON.
     pub(crate) fn ask(
         shared: Arc<RunShared>,
         path: StepPath,
@@ -137,10 +142,10 @@ impl CallQuestion {
         Ok(Self::open(shared, path, request))
     }
 
-    /// Records the question of a tool whose answer is a person's.
+    /// Records the question of a tool whose calls a person answers.
     ///
     /// # Errors
-    /// When its schema is not JSON.
+    /// The question's schema is not valid JSON.
     pub(crate) fn of_user(
         shared: Arc<RunShared>,
         path: StepPath,
@@ -149,10 +154,11 @@ impl CallQuestion {
         Ok(Self::open(shared, path, question.into_request()?))
     }
 
-    /// A question that a call asks at a path of its own: the one that is recorded there, unless nobody has been asked yet.
-    #[cfg(any(feature = "mcp", feature = "a2a-client"))]
+    /// Creates a question that a running call sends, at a separate path. Reuses the recorded
+    /// question unless it must be sent again.
     pub(crate) fn of_call(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
-        // One that nobody can answer any more, since its step was stopped or it was taken back, is asked anew.
+        // A recorded question that can no longer be answered, because its step was stopped or it
+        // was withdrawn, is sent again.
         let counts = shared.log.waits_within(&path) || shared.answered_at(&path).is_some();
         match asked_at(&shared, &path).filter(|_| counts) {
             None => Self::open(shared, path, request),
@@ -161,6 +167,7 @@ impl CallQuestion {
     }
 
     fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
+        // The journal has the time of the question, so the time limit continues after a restart.
         let (request, since) = (Arc::new(request.asked_as(shared.host.question_bits())), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answered_instead(&shared, &path, &request);
@@ -168,13 +175,14 @@ impl CallQuestion {
         Self { shared, path, asked: Some((since, request)), open: true }
     }
 
-    /// One that an earlier life of the run has recorded, and that nobody has answered.
+    /// Creates the question from the record that an earlier process wrote and that has no answer
+    /// yet.
     pub(crate) fn of_recorded(shared: Arc<RunShared>, path: StepPath) -> Self {
         let asked = asked_at(&shared, &path);
         Self { shared, path, asked, open: true }
     }
 
-    /// Waits for the answer, or for the time-out that answers.
+    /// Waits for the answer of a person or of the time-out.
     pub(crate) async fn answer(mut self) -> Result<CallAnswer, StoreError> {
         self.shared.log.commit().await?;
         let question = self.asked.as_ref().map(|(_, question)| &**question);
@@ -191,13 +199,14 @@ impl CallQuestion {
         Ok(answer)
     }
 
-    /// How long the answer is still waited for.
+    /// Returns the remaining time for the answer, or `None` without a limit.
     fn left(&self) -> Option<Duration> {
         let (since, question) = self.asked.as_ref()?;
         Some(question.timeout()?.saturating_sub(self.shared.now().since(*since)))
     }
 
-    /// Records what the time-out says, unless somebody has answered in this moment; gives the answer that counts.
+    /// Records the answer of the time-out, unless a person answers at the same moment. Returns the
+    /// answer that was recorded first.
     async fn time_out(&self, question: &ApprovalRequest) -> Result<(Encoded, Arc<str>), StoreError> {
         let answer = match (answer_of_timeout(question), asks_approval(&question.answer)) {
             (Ok(answer), _) => answer,
@@ -206,14 +215,14 @@ impl CallQuestion {
             }
             (Err(_), false) => Encoded::null(),
         };
-        // Refused, it has been answered.
+        // An error means that a person has answered already; `answer_at` then returns that answer.
         let _ = self.shared.time_out(&self.path, answer);
         self.shared.log.commit().await?;
         Ok(self.shared.answer_at(&self.path).await)
     }
 }
 
-/// The question that is recorded at a path, and when it was asked.
+/// Returns the question recorded at a path, with the time when it was asked.
 fn asked_at(shared: &RunShared, path: &StepPath) -> Option<(Timestamp, Arc<ApprovalRequest>)> {
     let recorded = shared.log.records_below(path);
     recorded.into_iter().rev().find_map(|(time, of, kind)| match kind {

@@ -1,5 +1,5 @@
-//! Calls a tool by its name in a step of a workflow, if the tool needs an approval: the call is recorded below the step and
-//! asks there, as the call of a tool function does.
+//! Calls of tools by name in a workflow step, for tools that need an approval. The call and its
+//! question are recorded below the step, as for a tool function.
 //!
 //! `call_in_step.rs` makes the call. A call that needs no approval is recorded by its node.
 
@@ -18,10 +18,11 @@ use crate::failure::{Failure, FailureKind};
 /// The answer of a call as JSON, or its failure.
 type Answered = Result<String, Failure>;
 
-/// Calls a tool once a person has agreed. `arguments` is a JSON object, and `function` the tool's function in Rust.
+/// Calls a tool after a person has approved it. `arguments` is a JSON object; `function` identifies
+/// the tool's Rust function.
 ///
 /// # Errors
-/// The failure of the tool. A call that is denied ends the step.
+/// The failure of the tool. A denied call ends the step.
 pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>, arguments: &str) -> Answered {
     let given: Value = serde_json::from_str(arguments).unwrap_or_default();
     let problem = |error: ToolError| failure_of(&error);
@@ -35,6 +36,7 @@ pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>,
     let body = |cx: Context, arguments: String| {
         let tool = tool.clone();
         async move {
+            // The person may have changed the arguments, so they are checked again.
             let answer = match fitting(tool.definition(), &arguments) {
                 Ok(_) => tool.call(&cx, &arguments).await,
                 Err(misfit) => Err(misfit),

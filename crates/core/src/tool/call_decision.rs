@@ -1,7 +1,8 @@
-//! What becomes of a call of a tool in a step, by what is recorded of it: its outcome is used, it is made, or the step
-//! ends.
+//! Decides about a tool call in a step from its records: reuse the recorded outcome, make the call,
+//! or end the step.
 //!
-//! It makes no call and records nothing; the state that a recorded outcome holds it gives to the step.
+//! This module makes no call and writes no record. It applies the state saved by a reused outcome
+//! to the step.
 
 use std::sync::Arc;
 
@@ -15,28 +16,31 @@ use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::tool_definition::Effects;
 
-/// What becomes of a call.
+/// The decision about a call.
 pub(super) enum Decided {
-    /// Its outcome is recorded.
+    /// The recorded outcome is reused.
     Over(RecordedOutcome),
-    /// It is made.
+    /// The call is made.
     Made { path: StepPath, key: String, asked: bool, answer: Option<CallAnswer>, fresh: bool },
-    /// It waits for the step to drop it, as the step had done.
+    /// The call waits until the step drops it, as the step did before.
     HeldBack(HeldBack),
     /// The step ends.
     Ends(Failure),
 }
 
 impl KnownCall {
-    /// The outcome that counts, or the path of the call that is made.
+    /// Decides about the call. `readable` returns `true` if an outcome can be decoded as the
+    /// function's return value.
     pub(super) fn decide(&mut self, readable: impl Fn(&RecordedOutcome) -> bool) -> Decided {
         let (here, earlier) = (self.known.here.take(), self.known.earlier.take());
-        // To the services that it calls, the call that a step consists of is that step.
+        // For external services, the call that a step consists of is that step, so it has the
+        // step's idempotency key.
         let of_step = self.direct.then(|| self.place.cx.call_key());
         let own_key = |path: &StepPath| match earlier.as_ref().and_then(|call| call.begun.as_ref()) {
             Some(begun) => begun.key.clone(),
             None => of_step.clone().unwrap_or_else(|| path.to_string()),
         };
+        // An approval survives a failed attempt. A denial does not: it ended the step.
         let granted_before =
             earlier.as_ref().and_then(|call| call.answer.clone()).filter(|answer| answer.approval.is_granted());
         let made = |call: &mut Self, key: String| Decided::Made {
@@ -46,6 +50,8 @@ impl KnownCall {
             answer: granted_before.clone(),
             fresh: true,
         };
+        // A repeatable call that the step dropped before, for example in `select!`, must lose again
+        // in the same way.
         let lost =
             here.as_ref().or(earlier.as_ref()).filter(|call| call.begun.as_ref().is_some_and(|it| it.repeatable));
         if let Some((lost, lived)) = lost.and_then(|call| Some((call, call.held_back()?))) {
@@ -54,16 +60,19 @@ impl KnownCall {
         }
         if let Some(here) = here {
             return match (&here.begun, &here.outcome) {
-                // Whether the step may run again was decided before.
+                // The node has already decided whether it may run again.
                 (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), _) if here.is_unfinished() && !begun.repeatable => Self::interrupted(&here),
-                // It was dropped, and has its end: it is made as another one.
+                // The step dropped the call, and its end is recorded, so the call is made again
+                // under a new path.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
                     true => self.over(&here, outcome),
                     false if begun.repeatable || self.direct => made(self, begun.key.clone()),
                     false => self.unreadable(&here),
                 },
+                // The process stopped after the question or during a repeatable call. The call is
+                // made at the same path.
                 (begun, _) => Decided::Made {
                     key: begun.as_ref().map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
                     path: here.path,
@@ -82,8 +91,8 @@ impl KnownCall {
                     return Self::interrupted(earlier);
                 }
                 _ if earlier.is_unfinished() => {}
-                // It had its effect, so the next attempt keeps it. A failure is an outcome, too, unless an attempt has
-                // failed since, perhaps of it.
+                // The call took effect, so the next attempt reuses its outcome. A recorded failure
+                // is reused too, unless an attempt has failed since then, possibly because of it.
                 Some(outcome) if outcome.result.status.is_success() || !earlier.failed_since => {
                     match readable(outcome) {
                         true => return self.over(earlier, outcome),
@@ -98,7 +107,7 @@ impl KnownCall {
         Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
     }
 
-    /// Its outcome counts, and what it saved is the step's.
+    /// Reuses a recorded outcome, and applies the state that the call saved to the step.
     fn over(&self, call: &RecordedCall, outcome: &RecordedOutcome) -> Decided {
         if let Some(saved) = &outcome.saved {
             let (cx, made_at) = (&self.place.cx, call.paths());
@@ -108,8 +117,8 @@ impl KnownCall {
         Decided::Over(outcome.clone())
     }
 
-    /// The step asks about it before it runs again (`undecided_below`), so this is met only by a call that is asked for where
-    /// nobody looked.
+    /// Ends the step with a question to an operator. Usually the step asks before it runs again
+    /// (`undecided_below`), so this is needed only for calls that this check does not cover.
     fn interrupted(call: &RecordedCall) -> Decided {
         let failure = undecided_failure(std::slice::from_ref(&call.path));
         Decided::Ends(failure.unwrap_or_else(|| lost("an interrupted call has no path")))

@@ -1,8 +1,9 @@
-//! What the types of a `#[tool]` function allow when it is called in a step: which arguments can be recorded and given a
-//! second time, which outcomes can be recorded and read back.
+//! Capabilities of the types of a `#[tool]` function that is called in a step: arguments that can
+//! be recorded or cloned, and results that can be recorded and decoded.
 //!
-//! A type is asked by method resolution and not by its name: of two traits that have a method, the one whose bound holds
-//! for the more borrowed type is found first. It records nothing.
+//! The capabilities are found by method resolution (autoref specialization): if two traits have the
+//! same method, the compiler selects the trait whose implementation needs fewer references. Macro
+//! expansions call these methods.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -24,14 +25,14 @@ use crate::value::Encoded;
 /// An argument of a call.
 pub struct GivenArgument<'v, T>(pub &'v T);
 
-/// What is recorded of an argument.
+/// The recorded form of an argument.
 #[non_exhaustive]
 pub enum ArgumentForm {
     /// Its JSON.
     Json(String),
-    /// The program provides it, so it is not part of the call.
+    /// An injected value. The program provides it, so it is not part of the call.
     Injected,
-    /// It has no JSON form.
+    /// A value without a JSON form.
     Unknown,
 }
 
@@ -41,7 +42,7 @@ impl<T: ?Sized> GivenArgument<'_, Inject<T>> {
     }
 }
 
-/// An argument that can be recorded.
+/// Arguments that can be recorded.
 pub trait RecordableArgument {
     fn agentflow_form(&self) -> ArgumentForm;
 }
@@ -52,7 +53,7 @@ impl<T: Serialize> RecordableArgument for GivenArgument<'_, T> {
     }
 }
 
-/// Any other argument.
+/// Fallback for arguments that cannot be recorded.
 pub trait OpaqueArgument {
     fn agentflow_form(&self) -> ArgumentForm;
 }
@@ -63,7 +64,7 @@ impl<T> OpaqueArgument for &GivenArgument<'_, T> {
     }
 }
 
-/// An argument that can be given again.
+/// Arguments that can be cloned for a retry.
 pub trait CloneArgument<T> {
     fn agentflow_again(&self) -> Option<T>;
 }
@@ -74,7 +75,7 @@ impl<T: Clone> CloneArgument<T> for GivenArgument<'_, T> {
     }
 }
 
-/// One that cannot.
+/// Fallback for arguments that cannot be cloned.
 pub trait OnceArgument<T> {
     fn agentflow_again(&self) -> Option<T>;
 }
@@ -85,7 +86,7 @@ impl<T> OnceArgument<T> for &GivenArgument<'_, T> {
     }
 }
 
-/// How the arguments of a call are given once more, and how they are given as middleware has changed them.
+/// Functions that clone the arguments of a call and that apply changes by middleware.
 pub struct Ways<A> {
     pub(super) again: fn(&A) -> Option<A>,
     pub(super) changed: fn(A, &mut ChangedArguments) -> A,
@@ -97,7 +98,7 @@ impl<A> Ways<A> {
     }
 }
 
-/// The arguments that middleware, or a person who was asked, gives a call.
+/// The arguments of a call after middleware, or the person who approved it, changed them.
 pub struct ChangedArguments {
     given: Map<String, Value>,
     now: Map<String, Value>,
@@ -105,7 +106,7 @@ pub struct ChangedArguments {
 }
 
 impl ChangedArguments {
-    /// The typed arguments, with those replaced that were changed.
+    /// Returns the typed arguments, with the changed ones replaced.
     pub(super) fn read<A>(
         given: &Value,
         call: &ToolCall,
@@ -113,10 +114,12 @@ impl ChangedArguments {
         changed: fn(A, &mut Self) -> A,
     ) -> Result<A, ToolError> {
         let given = given.as_object().cloned().unwrap_or_default();
+        // Strict: duplicate keys are rejected instead of silently taking the last one.
         let now = strict::check(&call.arguments).map_err(|error| error.to_string());
         let now = now.and_then(|()| serde_json::from_str(&call.arguments).map_err(|error| error.to_string()));
         let (now, problems) = now.map_or_else(|problem| (given.clone(), vec![problem]), |now| (now, Vec::new()));
         let mut all = Self { given, now, problems };
+        // A name that the function does not have is a mistake of the middleware or the person.
         for name in all.now.keys().filter(|name| !all.given.contains_key(*name)) {
             all.problems.push(unknown_argument(name, all.given.keys().map(String::as_str)));
         }
@@ -129,27 +132,28 @@ impl ChangedArguments {
         Err(ToolError::invalid_arguments(message))
     }
 
-    /// All arguments, as JSON.
+    /// Takes all arguments as JSON.
     #[cfg(feature = "dynamic")]
     pub(super) fn whole(&mut self) -> String {
         Value::Object(std::mem::take(&mut self.now)).to_string()
     }
 
-    /// The new value of an argument, when it has one.
+    /// Takes the new value of an argument, if it was changed.
     fn take(&mut self, name: &str) -> Option<Value> {
         let now = self.now.remove(name);
+        // An unchanged argument keeps its typed value, which may hold more than its JSON.
         (now.as_ref() != self.given.get(name)).then(|| now.unwrap_or_default())
     }
 }
 
 impl<T: ?Sized> GivenArgument<'_, Inject<T>> {
-    /// The program's own stays.
+    /// Keeps the injected value.
     pub fn agentflow_changed(&self, _: &mut ChangedArguments, _: &str) -> Option<Inject<T>> {
         None
     }
 }
 
-/// An argument that can be read from JSON.
+/// Arguments that can be deserialized.
 pub trait ReadableArgument<T> {
     fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T>;
 }
@@ -166,7 +170,7 @@ impl<T: DeserializeOwned> ReadableArgument<T> for GivenArgument<'_, T> {
     }
 }
 
-/// One that cannot.
+/// Fallback for arguments that cannot be deserialized.
 pub trait UnreadableArgument<T> {
     fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T>;
 }
@@ -184,7 +188,7 @@ impl<T> UnreadableArgument<T> for &GivenArgument<'_, T> {
 pub struct ReturnForm<O>(PhantomData<fn() -> O>);
 
 impl<O> ReturnForm<O> {
-    /// That of a body whose future gives the value and a tool's answer made of it.
+    /// Creates the form for an `async` body.
     pub const fn of_async<A, F, T>(_: &F) -> Self
     where
         F: Fn(crate::context::Context, A) -> T,
@@ -193,32 +197,33 @@ impl<O> ReturnForm<O> {
         Self(PhantomData)
     }
 
-    /// A type by its name.
+    /// Creates the form for a type that is named.
     pub const fn of_type() -> Self {
         Self(PhantomData)
     }
 
-    /// That of a body that gives them at once.
+    /// Creates the form for a body that returns at once.
     pub const fn of_sync<A, F: Fn(crate::context::Context, A) -> (O, super::ToolAnswer)>(_: &F) -> Self {
         Self(PhantomData)
     }
 }
 
-/// Reads an answer back.
+/// Decodes a recorded answer.
 pub type ReadAnswer<O> = fn(&str) -> Option<O>;
 
-/// A `Result` whose answer can be read back.
+/// `Result` types whose value can be decoded.
 pub trait ResultAnswer<O> {
     fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
 }
 
 impl<T: DeserializeOwned, E> ResultAnswer<Result<T, E>> for &&ReturnForm<Result<T, E>> {
     fn agentflow_answer(&self) -> Option<ReadAnswer<Result<T, E>>> {
+        // Only success values are decoded here; errors are handled by `ErrorForm`.
         Some(|json| serde_json::from_str(json).ok().map(Ok))
     }
 }
 
-/// Any other answer that can be read back.
+/// Other types that can be decoded.
 pub trait ValueAnswer<O> {
     fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
 }
@@ -229,7 +234,7 @@ impl<O: DeserializeOwned> ValueAnswer<O> for &ReturnForm<O> {
     }
 }
 
-/// One that cannot.
+/// Fallback for types that cannot be decoded.
 pub trait OpaqueAnswer<O> {
     fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
 }
@@ -240,15 +245,15 @@ impl<O> OpaqueAnswer<O> for ReturnForm<O> {
     }
 }
 
-/// How an error is recorded and read back.
+/// Functions that record an error and decode it.
 pub struct ErrorForm<O> {
     pub(crate) record: fn(&O) -> Option<Encoded>,
-    /// What was behind it, where an error of ours carries that back.
+    /// Returns the source of the error, if an SDK error can carry it.
     pub(crate) cause: fn(&O) -> Option<String>,
     pub(crate) read: fn(Option<&Encoded>, Failure) -> Option<O>,
 }
 
-/// A `Result` whose error is JSON.
+/// `Result` types whose error has a JSON form.
 pub trait RecordableError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }
@@ -263,7 +268,7 @@ impl<T, E: Serialize + DeserializeOwned> RecordableError<Result<T, E>> for &&Ret
     }
 }
 
-/// A `Result` whose error can be made of one of ours.
+/// `Result` types whose error can be created from an SDK error.
 pub trait FailureError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }
@@ -272,6 +277,8 @@ impl<T, E: From<Error> + Display> FailureError<Result<T, E>> for &ReturnForm<Res
     fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
         ErrorForm {
             record: |_| None,
+            // The error type has no JSON form. It is rebuilt from the recorded failure, so only its
+            // source must be recorded.
             cause: |value| {
                 let error = value.as_ref().err()?;
                 Cause::of(&error.to_string(), error).map(|cause| cause.into_text())
@@ -281,7 +288,7 @@ impl<T, E: From<Error> + Display> FailureError<Result<T, E>> for &ReturnForm<Res
     }
 }
 
-/// A return type whose error cannot be rebuilt.
+/// Fallback for return types whose error cannot be rebuilt.
 pub trait OpaqueError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }

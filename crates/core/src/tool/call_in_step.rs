@@ -1,10 +1,12 @@
-//! A call of a `#[tool]` function in a step of a workflow, however it is written there: its policy is applied, it is
-//! recorded below the step, the hooks of middleware stand around it, and what is recorded of it already is not done
-//! again.
+//! Calls of `#[tool]` functions inside a workflow step, in any position of the step's code.
 //!
-//! `invoke.rs` makes a model's calls with the same limits, `call_record.rs` and `call_retry.rs` say of both what is
-//! recorded and when they are tried again. A step that consists of one call needs this only for hooks. The function itself
-//! begins with a look at its place: without one it is a plain call, and nothing here runs.
+//! Applies the tool's policy and the middleware hooks, records the call below the step, and reuses
+//! a recorded outcome instead of calling the tool again. `invoke.rs` applies the same limits to
+//! calls by a model. `call_record.rs` and `call_retry.rs` are shared by both.
+//!
+//! A `#[tool]` function first looks for the current step. Outside of a step it is a plain function
+//! call and does not use this module. A step that consists of a single call uses this module only
+//! if the call needs separate events.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -39,33 +41,33 @@ use crate::store::StoreError;
 use crate::telemetry;
 use crate::tool_definition::Effects;
 
-/// A function's value as a tool's answer.
+/// The answer of a tool, made from the value that its function returned.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
-/// A call at its place.
+/// A call of a `#[tool]` function, together with the step that makes it.
 pub struct CallInStep {
     place: Arc<StepPlace>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
-    /// The refusal of a call for which the step lacks a scope.
+    /// The failure of the step if it lacks a scope that the tool requires.
     refused: Option<Failure>,
-    /// The step consists of it.
+    /// `true` if the step consists of this call only.
     direct: bool,
     hooks: Option<ToolHooks>,
-    /// What is called in the function's place.
+    /// The replacement to call instead of the function.
     stand_in: Option<StandIn>,
 }
 
-/// The same with its arguments, and with what is recorded of it.
+/// A call with its arguments and with the journal's records of it.
 pub struct KnownCall {
     pub(super) place: Arc<StepPlace>,
     function: TypeId,
     pub(super) definition: Arc<ToolDefinition>,
     refused: Option<Failure>,
-    /// `null` when they have no JSON form.
+    /// JSON object of the arguments, or `null` if an argument has no JSON form.
     pub(super) arguments: Value,
     pub(super) known: Known,
-    /// Where earlier attempts made it, and whether it had failed of itself.
+    /// The paths of the call in earlier attempts, and `true` if one of them failed on its own.
     before: MadeBefore,
     pub(super) direct: bool,
     hooks: Option<ToolHooks>,
@@ -73,7 +75,8 @@ pub struct KnownCall {
 }
 
 impl CallInStep {
-    /// Finds the step of a call. Returns `None` outside of a step, and if the step consists of the call and has no middleware.
+    /// Finds the step that makes the call. Returns `None` outside of a step, and if the step
+    /// consists of this call and the call needs no separate events.
     pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
         let place = match StepPlace::current() {
             Some(place) => place,
@@ -89,7 +92,8 @@ impl CallInStep {
         let refused = missing_scope(&place.cx, &definition);
         let direct = place.takes_direct(function);
         let is_plain = direct && refused.is_none();
-        // The call of a tool finds the tool's own function below it.
+        // `StepPlace::of_call` already entered this call; the tool's own function is called below
+        // it.
         if is_plain && place.is_call() {
             return None;
         }
@@ -107,12 +111,13 @@ impl CallInStep {
         let place = StepPlace::current()?;
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
+        // A tool without a Rust function gets an id that no function has.
         let function = function.unwrap_or(TypeId::of::<Self>());
         let refused = missing_scope(&place.cx, &definition);
         Some(Self { place, function, definition, refused, direct: false, hooks, stand_in })
     }
 
-    /// Finds the record of the call.
+    /// Adds the arguments and finds the journal's records of the call.
     pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
         let mut object = Map::new();
         let mut known = true;
@@ -128,12 +133,15 @@ impl CallInStep {
         self.known(if known { Value::Object(object) } else { Value::Null })
     }
 
-    /// Finds the record of the call with these arguments.
+    /// Adds the arguments as JSON and finds the journal's records of the call.
     pub(super) fn known(self, arguments: Value) -> KnownCall {
         let Self { place, function, definition, refused, direct, hooks, stand_in } = self;
+        // The journal holds redacted arguments, so the records are matched by the redacted form.
         let recorded = as_recorded(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
+        // An unfinished call was stopped and has not failed, so it does not count as a failed
+        // attempt.
         let recorded = || known.here.iter().chain(&known.earlier);
         let before = MadeBefore {
             key: None,
@@ -141,15 +149,17 @@ impl CallInStep {
             failed: recorded().any(|call| call.begun.is_some() && !call.is_unfinished()),
         };
         if direct {
-            // Of earlier attempts, the node has judged.
+            // The node has already decided about its earlier attempts.
             known.earlier = None;
         }
         KnownCall { place, function, definition, refused, arguments, known, before, direct, hooks, stand_in }
     }
 }
 
-/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, the arguments of
-/// its compensation, which a node does not record, or since the runtime records all calls.
+/// Returns `true` if a call that is the whole node needs events in addition to the node's.
+///
+/// This is the case if the runtime records all calls, if middleware or a replacement is involved,
+/// or if the tool has a compensation, whose arguments a node does not record.
 pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
     host.records_calls
         || definition.policy.compensate.is_some()
@@ -157,14 +167,16 @@ pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool 
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
-/// Returns the failure of a step that lacks a scope of a tool. The step fails with it, also if the tool returns no `Result`.
+/// Returns the failure of a step that lacks a scope of the tool. The step fails with it even if the
+/// function returns no `Result`.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
     let refusal = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
     refusal.log_remedy(&definition.name, cx);
     Some(Failure::new(FailureKind::Unauthorized, refusal.message()))
 }
 
-/// Refuses a tool with effects while a value is computed, since values are not recorded. Middleware is not applied there.
+/// Ends the step if a tool that needs a record, an approval, a scope or a hook is called while a
+/// value is computed. Values are not recorded.
 fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
@@ -187,7 +199,7 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
     EndsStep::unwind(Failure::new(FailureKind::Build, message));
 }
 
-/// The arguments as a journal has them: a runtime may take secrets out of its events.
+/// Returns the arguments in the form that the journal has after redaction.
 fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
     let call = Arc::new(ToolCall::new("", &*definition.name, arguments.to_string()));
@@ -208,7 +220,8 @@ impl KnownCall {
         &self.definition.policy
     }
 
-    /// What stands before the call of a sync tool that cannot wait for it.
+    /// Returns the reason why a call of a non-`async` tool cannot be made here: the call cannot
+    /// wait for an approval or for the store.
     fn sync_obstacle(&self, granted: bool) -> Result<(), Failure> {
         let covered = &self.place.covered;
         let (name, policy) = (&self.definition.name, self.policy());
@@ -227,7 +240,7 @@ impl KnownCall {
         Ok(())
     }
 
-    /// Calls an async tool: its policy is applied around each attempt.
+    /// Calls an `async` tool. The policy applies to each attempt.
     pub async fn run<A, O, F, T>(
         self,
         resources: Option<Context>,
@@ -243,7 +256,8 @@ impl KnownCall {
         let place = Arc::clone(&self.place);
         match self.call(resources, (arguments, ways), body, &forms, true).await {
             Ok(value) => value,
-            // Whoever polls the step drops this.
+            // The step now has its failure. Its poller drops this future, so no code after the call
+            // runs.
             Err(Stop::Ends(failure)) => {
                 place.end_step(failure);
                 std::future::pending().await
@@ -252,7 +266,7 @@ impl KnownCall {
         }
     }
 
-    /// Calls a sync tool.
+    /// Calls a non-`async` tool.
     pub fn run_now<A, O>(
         self,
         resources: Option<Context>,
@@ -264,7 +278,7 @@ impl KnownCall {
         let definition = Arc::clone(&self.definition);
         let who = if self.stand_in.is_some() { "what replaces it" } else { "middleware" };
         let mut body = Some(body);
-        // It is called once.
+        // `again` below returns `None`, so the body is taken at most once.
         let body = |cx: Context, arguments: A| {
             let body = body.take();
             async move {
@@ -298,7 +312,8 @@ impl KnownCall {
             }
         };
         match error_instead(&forms, &failure).filter(|_| panics::abort()) {
-            // The step continues without tool calls, and its result is discarded.
+            // Panics abort, so the step cannot be unwound. It continues without tool calls, and its
+            // result is discarded.
             Some(error) => {
                 place.end_step(failure);
                 error
@@ -307,7 +322,8 @@ impl KnownCall {
         }
     }
 
-    /// Makes the call with its hooks, attempts and records. If `waits` is false, nothing may wait.
+    /// Makes the call with its hooks, attempts and records. If `waits` is `false`, an await that
+    /// does not finish at once is an error.
     async fn call<A, O, F, T>(
         mut self,
         resources: Option<Context>,
@@ -323,6 +339,7 @@ impl KnownCall {
         if let Some(failure) = self.refused.take().or_else(|| self.place.ended_without_unwinding()) {
             return Err(failure.into());
         }
+        // Decide before waiting: a recorded outcome needs no turn, no approval and no slot.
         let (path, key, asked, answer, fresh) = match self.decide(|outcome| read(forms, outcome).is_some()) {
             Decided::Over(outcome) => {
                 return match read(forms, &outcome) {
@@ -336,7 +353,8 @@ impl KnownCall {
             Decided::Made { path, key, asked, answer, fresh } => (path, key, asked, answer, fresh),
         };
         self.until_turn(waits).await?;
-        // The node that consists of the call has seen to both.
+        // If the node consists of the call, the node has already handled the approval and the
+        // stored start.
         let mut by_person = None;
         if !self.direct {
             match waits {
@@ -352,12 +370,15 @@ impl KnownCall {
         let cx = self.context(&path, &key, resources.as_ref());
         let of_caller = || self.arguments.to_string();
         let now = by_person.as_ref().map_or_else(of_caller, ToString::to_string);
+        // The idempotency key is the call's id, so that it is the same after a restart.
         let call = Arc::new(ToolCall::new(key, &*self.definition.name, now));
         let mut hooked = match self.hooks.take() {
             Some(hooks) => Some(self.enter(hooks, &cx, &call).await?),
             None => None,
         };
         let (call, given) = hooked.as_ref().map_or((call, None), |hooked| (hooked.call(), hooked.given()));
+        // If a person or middleware changed the arguments, the journal keeps the caller's as
+        // `given`.
         let given = by_person.map(|_| of_caller().into()).or(given);
         let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
         let arguments = match (&answered, &given) {
@@ -365,6 +386,7 @@ impl KnownCall {
             _ => Ok(arguments),
         };
         let mut open = OpenCall::begin((&cx, self.place.cx.path()), &self.definition, call, given, answered.is_some());
+        // The start must be stored before the effect begins.
         if let Err(error) = self.keep_start(&cx, waits).await {
             open.settle();
             return Err(Failure::from(&Error::Store(error)).into());
@@ -376,7 +398,8 @@ impl KnownCall {
                 let span = self.span(&open);
                 let (call, way) = (open.call(), (arguments, ways.again));
                 let made = self.attempts(&cx, (&call, forms), way, body, fresh).instrument(span.clone()).await;
-                // One that cannot wait was not stopped in the middle.
+                // A call that cannot wait was never pending, so a cancellation cannot have stopped
+                // it halfway.
                 unless_failed_as_cancelled(cx.run(), waits && made.answer.is_err()).await;
                 match &made.answer {
                     Ok(output) => telemetry::record_output_size(&span, output.size()),
@@ -388,7 +411,7 @@ impl KnownCall {
         self.finish(open, hooked, made, forms).await
     }
 
-    /// Waits for the steps above if the plan does not show the call.
+    /// Waits for the steps above this one if the plan does not show the effect of the call.
     async fn until_turn(&self, waits: bool) -> Result<(), Stop> {
         let Some(effect) = HiddenEffect::of_policy(self.policy()).filter(|_| !self.direct) else { return Ok(()) };
         if waits {
@@ -405,7 +428,7 @@ impl KnownCall {
         Ok(())
     }
 
-    /// Whoever stands around the call, or in its place, sees its arguments.
+    /// Checks that the arguments have a JSON form if middleware or a replacement reads them.
     fn readable(&self) -> Result<(), Stop> {
         let name = &self.definition.name;
         let (who, or) = match (&self.hooks, &self.stand_in) {
@@ -422,7 +445,7 @@ impl KnownCall {
         Err(Failure::new(FailureKind::Build, message).into())
     }
 
-    /// The span of the call; that of a node that consists of it has one already.
+    /// Creates the span of the call. A node that consists of the call has a span already.
     fn span(&self, open: &OpenCall) -> Span {
         let host = self.place.cx.host();
         match self.direct {
@@ -434,14 +457,16 @@ impl KnownCall {
         }
     }
 
-    /// The hooks before the call.
+    /// Runs the hooks before the call.
     async fn enter(&self, hooks: ToolHooks, cx: &Context, call: &Arc<ToolCall>) -> Result<HookedCall, Stop> {
         let step = ToolStep::new(Arc::clone(call), Some(Arc::clone(&self.definition)), None, cx.clone());
         Ok(hooks.before(step).await.map_err(|error| Failure::from(&error))?)
     }
 
-    /// Sees to it that the start of the call is kept before it begins. One that cannot wait has no more than the start of
-    /// its node, but a store that refuses it at once is heard.
+    /// Waits until the start of the call is stored.
+    ///
+    /// A call that cannot wait only polls the store once and relies on the stored start of its
+    /// node. An error that the store returns at once is reported.
     async fn keep_start(&self, cx: &Context, waits: bool) -> Result<(), StoreError> {
         let log = &cx.run().log;
         match waits {
@@ -451,8 +476,8 @@ impl KnownCall {
         }
     }
 
-    /// Calls the function until it has an answer, as often as its policy says; of a node that consists of the call, the
-    /// node's does.
+    /// Calls the function and retries it as its policy allows. If a node consists of the call, the
+    /// node does the retries.
     async fn attempts<A, O, F, T>(
         &self,
         cx: &Context,
@@ -465,12 +490,15 @@ impl KnownCall {
         F: FnMut(Context, A) -> T,
         T: Future<Output = (O, ToolAnswer)>,
     {
-        // The hooks after a call see its time-out, also that of a node that consists of it.
+        // The time-out applies here even if a node consists of the call: the hooks after the call
+        // must see the time-out error.
         let ToolPolicy { retry, timeout, .. } = *self.policy();
         let retries = if self.direct { 0 } else { retry };
         let mut arguments = arguments;
         let mut attempt = 1;
         loop {
+            // The body consumes the arguments, so they are cloned before the attempt. Arguments
+            // without `Clone` prevent a retry.
             let next = if attempt > retries { None } else { again(&arguments) };
             let cx = match self.direct {
                 true => cx.clone().with_attempt(self.place.cx.attempt(), 1),
@@ -481,15 +509,16 @@ impl KnownCall {
                 && cx.run().may_have_stopped(cx.path())
                 && let Some(failure) = undecided_failure(&undecided_below(cx.run(), cx.path(), false))
             {
-                // Whoever polls the step drops this.
+                // The poller of the step drops this future.
                 self.place.end_step(failure);
                 return std::future::pending().await;
             }
             let once = !self.policy().is_repeatable();
             let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
-            // That of a node that consists of the call has its turn already.
+            // If a node consists of the call, the node already holds the concurrency slot.
             let _slot = if self.direct { None } else { slot(&cx, &self.definition).await };
-            // The body of a sync tool runs as it is called, so that must happen inside of the place.
+            // A sync body runs when it is called, not when it is polled, so the call must happen
+            // inside the scope.
             let called = Around::at(place).within(async {
                 match &self.stand_in {
                     None => {
@@ -514,7 +543,10 @@ impl KnownCall {
                 }
             };
             let (Err(error), Some(next)) = (&made.answer, next) else { return made };
+            // The function's own error type may hide the kind of a failure below it;
+            // `final_failure_in` finds it.
             let failure = StepPlace::final_failure_in(error).unwrap_or_else(|| failure_of(error));
+            // A panic that ends the step is not a failure of the tool, so it is not retried.
             let is_ours = made.panic.as_ref().is_some_and(|panic| EndsStep::of(&**panic).is_some());
             let is_own = made.value.is_some() || self.stand_in.is_some() && made.panic.is_none();
             if is_ours || is_own && !is_worth_another(&failure) {
@@ -527,7 +559,8 @@ impl KnownCall {
         }
     }
 
-    /// The hooks after the call, and its end. What they give in the place of the function's value is read as one.
+    /// Runs the hooks after the call and records its end. A result that a hook changed is decoded
+    /// as the function's return value.
     async fn finish<O>(
         &self,
         mut open: OpenCall,
@@ -550,6 +583,7 @@ impl KnownCall {
                 (HookedAnswer::of_tool(open.result(answer)), Some((value, error)))
             }
         };
+        // Kept to find out if a hook changes the result.
         let of_tool = Arc::clone(&answer.result);
         let passed = hooked.after(&mut answer).await;
         let mut outcome = RecordedOutcome { answered_by: answer.answered_by, ..RecordedOutcome::new(answer.result) };
@@ -559,7 +593,7 @@ impl KnownCall {
             open.end(outcome);
             return Err(Failure::from(&error).into());
         }
-        // Untouched, it is the function's own value.
+        // No hook changed the result: return the function's own value without decoding it.
         if let Some((value, error)) = made
             && outcome.answered_by.is_none()
             && outcome.result == of_tool
@@ -587,7 +621,8 @@ impl KnownCall {
         }
     }
 
-    /// The context of the call: of the step's run, with the resources of the context that the function was given.
+    /// Creates the context of the call: the step's run, with the resources of the context that the
+    /// function received.
     fn context(&mut self, path: &StepPath, key: &str, given: Option<&Context>) -> Context {
         let before = std::mem::take(&mut self.before);
         let resources = given.unwrap_or(&self.place.cx).resources();

@@ -1,5 +1,5 @@
-//! The record of a call of a tool, of an agent or in a step: its beginning and its end. And of one in a step, what its
-//! outcome means for the step.
+//! The start and end records of a tool call, by an agent or in a step, and the decoding of a
+//! recorded outcome into the return value of the function.
 
 use std::sync::Arc;
 
@@ -16,22 +16,23 @@ use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// What an outcome means for the step.
+/// The effect of a recorded outcome on the step.
 pub(super) enum Outcome<O> {
     Value(O),
     Ends(Failure),
 }
 
-/// How what a function returns is read back.
+/// The functions that decode a recorded answer or error of a `#[tool]` function.
 pub(super) type Forms<O> = (Option<ReadAnswer<O>>, ErrorForm<O>);
 
-/// Reads an outcome back; `None` when its type does not allow that. A failure that middleware gave ends the step, since
-/// no error of the function's own type says it.
+/// Decodes a recorded outcome. Returns `None` if the return type cannot be decoded. An error that
+/// middleware provided ends the step, because the function's own error type cannot represent it.
 pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome) -> Option<Outcome<O>> {
     let RecordedOutcome { result, error, cause, answered_by, .. } = outcome;
     let failure = || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
     match (result.status, answered_by) {
         (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
+        // The function did not return these, so its error type cannot express them.
         (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _) | (_, Some(_)) => {
             Some(Outcome::Ends(failure()))
         }
@@ -39,8 +40,8 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
     }
 }
 
-/// Makes an error of the function's own type for a call that was denied. Returns `None` if the type can be decoded neither
-/// from the failure nor from its text.
+/// Creates an error of the function's own type for a call that was denied. Returns `None` if the
+/// type can be decoded neither from the failure nor from its text.
 pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
     let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
     // `agentflow::Error` is decoded from the failure, and a `String` from its message.
@@ -48,7 +49,8 @@ pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) ->
     whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
 }
 
-/// What stood in a function's place gave this: the function's value, where its type can be read from that.
+/// Decodes the answer of a replacement into the function's value. Without a value, the answer is an
+/// error that explains why.
 pub(super) fn read_instead<O>(
     forms: &Forms<O>,
     call: &ToolCall,
@@ -62,6 +64,7 @@ pub(super) fn read_instead<O>(
         Ok(output) => ToolResult::new(call, ToolStatus::Success, output.as_json()),
         Err(error) => ToolResult::new(call, error.status(), error.message()),
     };
+    // The error of a replacement is decoded like a recorded one, so both give the same typed value.
     match (read(forms, &RecordedOutcome { error, ..RecordedOutcome::new(Arc::new(result)) }), answer) {
         (Some(Outcome::Value(value)), answer) => (Some(value), answer),
         (None, Ok(_)) => {
@@ -76,7 +79,7 @@ pub(super) fn read_instead<O>(
     }
 }
 
-/// The failure for what middleware gave in the place of a function's value.
+/// Creates the error for a middleware answer that cannot be decoded as the function's return type.
 pub(super) fn unreadable_answer(name: &str) -> ToolError {
     ToolError::new(format!(
         "middleware answered the call of `{name}`, and its answer cannot be read as what the function returns; give the \
@@ -88,12 +91,12 @@ pub(super) fn failure_of(error: &ToolError) -> Failure {
     Failure::new(error.status().as_str(), error.message())
 }
 
-/// The same for a panic, whose sentence a step has from elsewhere.
+/// Creates the failure for an inconsistency: a call that ended without a usable value.
 pub(super) fn lost(why: &str) -> Failure {
     Failure::new(FailureKind::Value, why)
 }
 
-/// What is recorded of the error that a function returned.
+/// The error that a function returned, in recorded form.
 #[derive(Default)]
 pub(super) struct ReturnedError {
     pub(super) error: Option<Encoded>,
@@ -107,15 +110,17 @@ impl ReturnedError {
     }
 }
 
-/// The record that a call begins, with what the policy of its tool says; none for one that reaches no tool: it was
-/// refused, or middleware answers it. `given` is what the caller gave when middleware has changed that.
+/// Creates the start record of a call.
+///
+/// `policy` is `None` if the call reaches no tool, because it was refused or middleware answers it.
+/// `given` is the caller's input if middleware has changed it.
 pub(crate) fn began(call: Arc<ToolCall>, policy: Option<&ToolPolicy>, given: Option<Arc<str>>) -> EventKind {
     let (effects, idempotent) = policy.map_or((Effects::None, true), |policy| (policy.effects, policy.idempotent));
     let compensate = policy.and_then(|policy| policy.compensate.clone());
     EventKind::ToolStarted { call, effects, idempotent, given, compensate }
 }
 
-/// The record that a call has ended.
+/// Creates the end record of a call.
 pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
     let RecordedOutcome { result, error, cause, answered_by, saved } = outcome;
     match result.status {
@@ -124,7 +129,7 @@ pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
     }
 }
 
-/// What the tool of a call that has begun does to the world, as it was declared when the call began.
+/// Returns the effects that the tool declared when a started call began.
 pub(crate) fn effects_of_begun(shared: &RunShared, call: &StepPath) -> Effects {
     let recorded = shared.log.records_where(|path| path == call);
     let began = recorded.into_iter().rev().find_map(|(.., kind)| match kind {
@@ -134,27 +139,28 @@ pub(crate) fn effects_of_begun(shared: &RunShared, call: &StepPath) -> Effects {
     began.unwrap_or_default()
 }
 
-/// The time since a call began, in milliseconds.
+/// Returns the time since a call began, in milliseconds.
 pub(crate) fn millis_since(began: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A call in a step that has begun. Dropped before its end, it is recorded as cancelled.
+/// A started call in a step. If it is dropped before its end, it is recorded as cancelled.
 pub(super) struct OpenCall {
     shared: Arc<RunShared>,
     path: StepPath,
-    /// The step that makes it.
+    /// The step that makes the call.
     step: StepPath,
     call: Arc<ToolCall>,
     effects: Effects,
-    /// Where earlier attempts made it.
+    /// Paths at which earlier attempts made the call.
     made_before: Vec<StepPath>,
     began: Timestamp,
     open: bool,
 }
 
 impl OpenCall {
-    /// `given` is what the caller gave when middleware has changed it. What middleware answers has no effect.
+    /// Records the start of the call. `given` is the caller's input if middleware has changed it.
+    /// `answered` is `true` if middleware answers the call, which then has no effects.
     pub(super) fn begin(
         (cx, step): (&Context, &StepPath),
         definition: &ToolDefinition,
@@ -165,6 +171,7 @@ impl OpenCall {
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
         let policy = (!answered).then_some(&definition.policy);
+        // From now on, a step that is stopped may contain a call that must not be repeated.
         if policy.is_some_and(|policy| !policy.is_repeatable()) {
             shared.note_write();
         }
@@ -178,17 +185,17 @@ impl OpenCall {
         Self { shared, path, step: step.clone(), call, effects, made_before, began: since, open: true }
     }
 
-    /// What is called.
+    /// Returns the call.
     pub(super) fn call(&self) -> Arc<ToolCall> {
         Arc::clone(&self.call)
     }
 
-    /// Nothing of it can be kept.
+    /// Marks the call as closed without an end record, because the store failed.
     pub(super) fn settle(&mut self) {
         self.open = false;
     }
 
-    /// What the tool gave, as a result.
+    /// Converts the tool's answer into a result.
     pub(super) fn result(&self, answer: ToolAnswer) -> ToolResult {
         match answer {
             Ok(output) => output.into_result(&self.call),
@@ -201,6 +208,8 @@ impl OpenCall {
         if let Some(mut states) = self.shared.states() {
             match outcome.result.status {
                 ToolStatus::Success => {
+                    // State that a call changed becomes visible to the step only if the call
+                    // succeeds.
                     outcome.saved = states.end(&self.path, None);
                     if states.saved_by(&self.path).is_some() {
                         let is_it = |path: &StepPath| *path == self.path || self.made_before.contains(path);
@@ -210,12 +219,13 @@ impl OpenCall {
                 _ => states.discard(&self.path),
             }
         }
+        // Nested records must not stay open after the end of the call.
         self.shared.close_below(&self.path, "the tool has ended");
         let duration_ms = millis_since(self.began, self.shared.now());
         self.shared.record(self.path.clone(), ended(outcome, duration_ms));
     }
 
-    /// It ended as the tool says.
+    /// Records the end of the call with the tool's answer.
     pub(super) fn end_as(&mut self, answer: ToolAnswer, returned: ReturnedError) {
         let result = Arc::new(self.result(answer));
         self.end(returned.in_outcome(result));
@@ -229,13 +239,15 @@ impl Drop for OpenCall {
                 true => self.shared.cancel_reason(),
                 false => why_dropped().into(),
             };
+            // The step dropped the call. The record must have an end, and it must not look like a
+            // known outcome.
             let problem = format!("{why} while this tool was running; {}", self.effects.when_stopped());
             self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
         }
     }
 }
 
-/// Whether the step of a call had dropped it, as `select!` and time limits do.
+/// Returns `true` if the step dropped the call, as `select!` and time limits do.
 pub(super) fn call_was_dropped(result: &ToolResult) -> bool {
     result.status == ToolStatus::Cancelled && result.output.starts_with(BY_STEP)
 }

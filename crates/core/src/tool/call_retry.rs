@@ -1,4 +1,4 @@
-//! When a failed call of a tool is tried again: as often as its policy says, whoever calls. It makes no call.
+//! Rules for retrying a failed tool call. They are the same for all callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,20 @@ use crate::context::Context;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureClass};
 
-/// The pause before a failed call is retried: at first, and at most.
+/// First and longest pause before a retry. The pause doubles with each attempt.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
-/// Whether another attempt may end otherwise, as for a node that consists of the call.
+/// Returns `true` if another attempt may succeed. Nodes that consist of a call use the same rule.
 pub(super) fn is_worth_another(failure: &Failure) -> bool {
     let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
     failure.may_pass() && !never.contains(&failure.kind.class())
 }
 
-/// Waits before the attempt after a failed one. `recorded`: the call has records at the context's path.
+/// Records the retry and waits before the next attempt. `recorded` is `true` if the call has
+/// records at the context's path.
 pub(super) async fn pause_after(cx: &Context, attempt: u32, failure: Failure, recorded: bool) {
     let pause = PAUSE.0.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE.1);
+    // The message is logged before `failure` is moved into the event.
     if !recorded {
         let problem = cx.run().host.redacted(&failure.message);
         tracing::debug!(attempt, problem, "a tool call is retried");

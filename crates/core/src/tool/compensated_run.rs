@@ -1,7 +1,7 @@
-//! The end of a run that undoes what it had done: what it was asked, the records around it, and what its error says of
-//! it. It is the same for agents and workflows.
+//! The end of a run that compensates its completed calls: the start and end records, and the error
+//! of the run.
 //!
-//! `compensation.rs` calls the compensations.
+//! Agents and workflows share it. `compensation.rs` calls the compensating tools.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::event::{Event, EventKind, NotUndone};
 use crate::run::InSegment;
 use crate::store::StoreError;
 
-/// Whether a run undoes what it had done, and whether an earlier process was doing so.
+/// The compensation setting of a run, and the compensation that an earlier process has started.
 #[derive(Default)]
 pub(crate) struct Compensation {
     asked: bool,
     begun: Option<Box<BegunCompensation>>,
 }
 
-/// Why a run undoes what it had done, as it is recorded.
+/// The recorded reason for which a run compensates its calls.
 pub(crate) struct BegunCompensation {
     error: Arc<Failure>,
     cancelled: Option<Arc<str>>,
 }
 
 impl BegunCompensation {
-    /// What an earlier process recorded of the run itself, when that says so.
+    /// Reads a record of the run itself. Returns `None` if it does not start a compensation.
     fn of(kind: &EventKind) -> Option<Self> {
         match kind {
             EventKind::RunCompensating { error, cancelled, .. } => {
@@ -36,12 +36,12 @@ impl BegunCompensation {
         }
     }
 
-    /// Whether the run was cancelled, and has not failed.
+    /// Returns `true` if the run was cancelled and did not fail.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.is_some()
     }
 
-    /// The same of a whole journal.
+    /// Returns the last compensation that a journal starts.
     pub(crate) fn of_journal<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
         let of_run = events.into_iter().filter(|event| event.path.is_root());
         of_run.filter_map(|event| Self::of(&event.kind)).last()
@@ -53,7 +53,7 @@ impl Compensation {
         Self { asked, begun: None }
     }
 
-    /// Takes in what an earlier process recorded of the run itself.
+    /// Applies a record of the run itself that an earlier process wrote.
     pub(crate) fn replay(&mut self, kind: &EventKind) {
         if let Some(begun) = BegunCompensation::of(kind) {
             self.begun = Some(Box::new(begun));
@@ -64,41 +64,44 @@ impl Compensation {
         self.asked
     }
 
-    /// What is to be continued.
+    /// Takes the compensation that must be continued.
     pub(crate) fn take_begun(&mut self) -> Option<Box<BegunCompensation>> {
         self.begun.take()
     }
 }
 
-/// Undoes what a run had done that failed; the context is that of the run as a whole. The error says what is not undone.
+/// Compensates a failed run. `cx` is the context of the whole run. The returned error lists the
+/// calls that could not be compensated.
 ///
 /// # Errors
-/// When the store fails, or the run stops in this process: another one continues.
+/// The store fails, or the run stops in this process. Another process then continues it.
 pub(crate) async fn compensated<R: InSegment>(run: &mut R, cx: Context, error: Error) -> Result<Error, StoreError> {
     let failure = Arc::new(Failure::from(&error));
     run.record_own(EventKind::RunCompensating { error: failure, cancelled: None, by: None });
     Ok(error.with_not_undone(undo(run, cx, false).await?))
 }
 
-/// The same of a run that was cancelled, after what was running has its end. Gives the error with which it ends.
+/// Compensates a cancelled run after its running steps have ended. Returns the error with which the
+/// run ends.
 ///
 /// # Errors
-/// As [`compensated`].
+/// See [`compensated`].
 pub(crate) async fn compensated_cancelled<R: InSegment>(
     run: &mut R,
     cx: Context,
     reason: &Arc<str>,
 ) -> Result<Error, StoreError> {
+    // Each started step needs an end event before the compensation starts.
     run.close_steps_cancelled(reason);
     run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)).asked_by(cx.run().cancelled_by()));
     let left = undo(run, cx, true).await?;
     Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_not_undone(left))
 }
 
-/// Continues where an earlier process was undoing what the run had done, and records the run's end.
+/// Continues the compensation that an earlier process has started, and records the end of the run.
 ///
 /// # Errors
-/// As [`compensated`].
+/// See [`compensated`].
 pub(crate) async fn continue_compensating<R: InSegment>(
     run: &mut R,
     cx: Context,
@@ -121,6 +124,7 @@ pub(crate) async fn continue_compensating<R: InSegment>(
 async fn undo<R: InSegment>(run: &mut R, cx: Context, cancelled: bool) -> Result<Vec<NotUndone>, StoreError> {
     let shared = Arc::clone(cx.run());
     shared.undoes(cancelled);
+    // From now on, control requests are handled by the compensation.
     run.hand_back_requests();
     let undone = tokio::select! {
         biased;
@@ -133,7 +137,8 @@ async fn undo<R: InSegment>(run: &mut R, cx: Context, cancelled: bool) -> Result
             Ok(left)
         }
         Err(error) => {
-            // What there is of it is kept, and continued by whoever resumes the run.
+            // The records written so far stay; the process that resumes the run continues from
+            // them.
             run.segment().settle();
             Err(error)
         }

@@ -1,7 +1,8 @@
-//! Undoes what a run had done: calls the compensations of its completed tool calls, the last one first, each once.
+//! Compensation: undoes the completed tool calls of a run, last first, each one once.
 //!
-//! `run/done_calls.rs` says what was done and what is undone, from the journal, so it continues after a crash. It decides
-//! neither when a run is compensated nor how it ends.
+//! `run/done_calls.rs` determines from the journal which calls are completed and which are
+//! compensated, so the work continues after a crash. This module does not decide when a run is
+//! compensated or how it ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,25 +31,28 @@ use crate::run::{
 };
 use crate::store::StoreError;
 
-/// The longest that the compensation of a call may take when its tool has no time-out: what was asked of the run
-/// meanwhile has an outcome after that.
+/// Time limit for the compensation of one call whose tool has no time-out. It bounds the time until
+/// control requests made during the compensation are answered.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Finds a tool by its name; a part of the host.
+/// Function that finds a tool by name. Registered as a part of the host.
 pub(crate) struct FindTool(pub(crate) for<'a> fn(&'a Arc<Host>, &'a str) -> BoxFuture<'a, Result<ToolRef>>);
 
-/// Undoes what the run of a context had done; the context is that of the run as a whole, with its resources and grants.
-/// Gives how many calls were undone, and those that are not.
-///
-/// Dropping the future stops between two records; called again, it continues there.
+/// Compensates the completed calls of a run. `cx` is the context of the whole run, with its
+/// resources and grants. Returns the number of compensated calls and the calls that could not be
+/// compensated.
 ///
 /// # Errors
-/// When the store fails.
+/// The store fails.
+///
+/// # Cancel safety
+/// Dropping the future stops between two records. A later call continues there.
 pub(crate) async fn compensate(cx: &Context) -> Result<(u32, Vec<NotUndone>), StoreError> {
     let shared = cx.run();
     shared.log.commit().await?;
     let (mut undone, mut left) = (0, Vec::new());
     for Undo { call, state } in done_calls(cx.host(), shared).await?.undos() {
+        // Each state is handled in the order of the journal, last call first.
         let ended = match state {
             UndoState::Undone => Ok(()),
             UndoState::Left(problem) => Err(problem),
@@ -65,12 +69,13 @@ pub(crate) async fn compensate(cx: &Context) -> Result<(u32, Vec<NotUndone>), St
     Ok((undone, left))
 }
 
-/// What is said of a call that nobody waited for.
+/// The reason recorded for a compensation that was abandoned.
 const GIVEN_UP: &str = "the program was about to end, so it was not undone";
 
 async fn done_calls(host: &Arc<Host>, shared: &RunShared) -> Result<DoneCalls, StoreError> {
     Ok(match host.store.as_ref().filter(|_| shared.log.is_durable()) {
-        // All of it: in memory a snapshot may stand for what is below a step that has ended.
+        // Read the whole journal from the store: in memory, a snapshot may replace the records
+        // below a finished step.
         Some(store) => DoneCalls::of(&read_events(store, &shared.id, 0).await?),
         None => {
             let mut done = DoneCalls::default();
@@ -80,8 +85,8 @@ async fn done_calls(host: &Arc<Host>, shared: &RunShared) -> Result<DoneCalls, S
     })
 }
 
-/// Checks, before a process takes a run that is to undo what it had done, that it has what that needs: the tools, and the
-/// resources that they take, where those are known.
+/// Checks that this process can compensate a run before it takes it over: the tools exist, and so
+/// do their resources where they are known.
 ///
 /// # Errors
 /// [`Error::CompensationOwed`].
@@ -98,6 +103,8 @@ pub(crate) async fn can_compensate(
         let open = undos.iter().filter(|undo| undo.state.is_open());
         Error::CompensationOwed { run: run.clone(), calls: open.map(|undo| undo.call.path.clone()).collect(), problem }
     };
+    // An event of a newer release may have completed or compensated calls in a way that this
+    // release cannot see.
     if let Some(newer) = newer {
         return Err(owed(newer.problem()));
     }
@@ -121,8 +128,9 @@ pub(crate) async fn can_compensate(
     Ok(())
 }
 
-/// Checks, before a run begins that undoes what it has done, that the tools which undo those that it calls are there, take
-/// what they are given, and may be called with what the run was granted.
+/// Checks the compensations of a run's tools before the run starts. Each compensating tool must
+/// exist, accept the arguments and output of the call it undoes, and be allowed by the run's
+/// grants.
 ///
 /// # Errors
 /// [`RegistryError::Compensation`].
@@ -147,7 +155,7 @@ pub(crate) async fn check_compensations(
     Ok(())
 }
 
-/// What a run needs to be granted for a tool.
+/// Returns advice that names the grants a run needs for a tool.
 fn grants_for(tool: &ToolDefinition) -> String {
     let approval = tool.policy.approve.then(|| format!("approve:{}", tool.catalogue_name()).into());
     let scopes: Vec<String> =
@@ -155,7 +163,8 @@ fn grants_for(tool: &ToolDefinition) -> String {
     format!("grant it {}", scopes.join(" and "))
 }
 
-/// The process stopped in the middle of a compensation that may not simply be repeated.
+/// Records that the process stopped in the middle of a compensation that must not be repeated.
+/// Returns the problem as text.
 async fn interrupted(cx: &Context, call: &DoneCall) -> Result<Arc<str>, StoreError> {
     let path = call.undo_path();
     let undo = ToolCall::new(path.to_string(), &*call.by, "{}");
@@ -175,7 +184,8 @@ async fn interrupted(cx: &Context, call: &DoneCall) -> Result<Arc<str>, StoreErr
     Ok(problem.into())
 }
 
-/// Undoes one call, as often as the compensation's own policy says, until it ends or is given up.
+/// Compensates one call. The compensating tool's own policy decides about retries. A cancellation
+/// that arrives meanwhile abandons the compensation.
 async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Result<(), Arc<str>>, StoreError> {
     let (shared, path) = (cx.run(), done.undo_path());
     let arguments = match done.arguments(result) {
@@ -194,11 +204,13 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         Some(Err(error)) => return Ok(Err(error.to_string().into())),
         None => tool,
     };
+    // Journal before effect: the start is stored before the compensating tool runs.
     let mut open = OpenCall::begin((&cx, cx.path()), tool.definition(), Arc::clone(&call), None, false);
     if let Err(error) = shared.log.commit().await {
         open.settle();
         return Err(error);
     }
+    // The tool's own time-out is applied by `undo_hooked`.
     let limit = if tool.definition().policy.timeout.is_some() { None } else { Some(LIMIT) };
     let called = pin!(Some(Box::pin(within_limit(&cx, undo_hooked(&*tool, &cx, &call, cx.grants()), limit))));
     let ended = tokio::select! {
@@ -217,7 +229,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         }
     };
     let undone = match ended.status {
-        // It ran to its end, and nobody needs its answer.
+        // A too large answer comes from a tool that ran to its end, and the answer is not needed.
         ToolStatus::Success | ToolStatus::OutputTooLarge => Ok(()),
         _ => Err(ended.output.as_str().into()),
     };
@@ -226,11 +238,13 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
     Ok(undone)
 }
 
-/// Calls a tool for a node or a branch of one: one whose function finds no step by itself and that can be undone is
-/// recorded below the node, with its arguments.
+/// Calls a tool for a node or for a branch of it.
+///
+/// A call is recorded below the node, with its arguments, if it has a compensation or the runtime
+/// records all calls. A `#[tool]` function records itself, so it is excluded.
 ///
 /// # Errors
-/// When the store fails.
+/// The store fails.
 #[cfg(feature = "dynamic")]
 pub(crate) async fn invoke_undoable(
     tool: &dyn Tool,
@@ -256,7 +270,7 @@ pub(crate) async fn invoke_undoable(
     Ok(result)
 }
 
-/// The only linked tool of a name.
+/// Returns the linked tool with this name, if it is unique.
 fn linked_one(name: &str) -> Result<ToolRef, String> {
     let mut of_name = linked_tools().iter().filter(|tool| tool.name() == name);
     match (of_name.next(), of_name.next()) {

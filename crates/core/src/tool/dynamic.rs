@@ -1,4 +1,4 @@
-//! `FnTool`: tools made at run time, from a closure with typed arguments or from a definition that is known only then.
+//! `FnTool`: tools created at run time, from a closure with typed arguments or from a definition.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -17,13 +17,14 @@ use crate::error::Error;
 use crate::future::Exclusive;
 use crate::message::ToolStatus;
 
-/// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
+/// Maximum size of a streamed answer in bytes. It applies in addition to the limit of the tool's
+/// policy.
 const MOST_STREAMED: usize = 16 << 20;
 
 type Body =
     dyn Fn(Context, String) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>> + Send + Sync;
 
-/// A tool made of a closure.
+/// A tool that is created from a closure.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -50,19 +51,21 @@ type Body =
 pub struct FnTool {
     definition: Arc<ToolDefinition>,
     body: Arc<Body>,
-    /// Whether the arguments are read into a type, which checks them.
+    /// `true` if the arguments are deserialized into a Rust type, which checks them.
     is_typed: bool,
     output_schema: Option<Value>,
-    /// A mistake in its settings: no agent is built with it.
+    /// A mistake in the tool's settings. Building an agent with the tool fails with it.
     problem: Option<Arc<str>>,
 }
 
 impl FnTool {
-    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that
-    /// are not a field of the type are refused, unless its schema leaves room for more.
+    /// Creates a tool with typed arguments: one object type, or `()` for no arguments. The schema
+    /// of the type is the schema of the tool. Arguments that are not a field of the type are
+    /// rejected, unless its schema allows additional properties.
     ///
-    /// With the feature `dynamic`, limits of the schema such as `#[schemars(range(max = 10))]` are enforced: a call beyond them
-    /// is answered with [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments).
+    /// With the feature `dynamic`, limits in the schema such as `#[schemars(range(max = 10))]` are
+    /// enforced: a call that violates them gets
+    /// [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments).
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -79,23 +82,27 @@ impl FnTool {
             .into_generator()
             .into_root_schema_for::<A>()
             .to_value();
-        // A type that is read from nothing, such as `()`: to the model that is an object without fields.
+        // `()` has the schema `null`. A model calls such a tool with an empty object.
         let schema = if schema["type"] == "null" { no_arguments() } else { closed(schema) };
         Self::of(ToolDefinition::new(name, description, schema), body, true)
     }
 
-    /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key
-    /// is there twice and which fits the schema: any other one is answered with all that does not fit, each with its
-    /// path, as [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments). A schema that is not one is
-    /// reported where the tool is offered, by [`Registry::register`](crate::Registry::register) or when the agent is
-    /// built.
+    /// Creates a tool whose schema is known only at run time.
     ///
-    /// Without the feature `dynamic`, of the schema only its names are checked, and these only where it says
-    /// `"additionalProperties": false`.
+    /// The body gets the arguments as one JSON object that matches the schema and has no duplicate
+    /// keys. Other arguments are answered with
+    /// [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments) and a list of
+    /// all mismatches with their paths. A `null` for an optional argument whose schema does not
+    /// allow `null` is removed.
     ///
-    /// A `null` for an argument that is not required, and whose schema does not allow it, is left out.
+    /// Without the feature `dynamic`, only the argument names are checked, and only if the schema
+    /// has `"additionalProperties": false`.
     ///
-    /// A body that fails with a [`ToolError`] says the class of the failure itself; any other error is the tool's own.
+    /// An invalid schema is reported where the tool is offered: by
+    /// [`Registry::register`](crate::Registry::register), or when the agent is built.
+    ///
+    /// A body that fails with a [`ToolError`] determines the class of the failure. Any other error
+    /// has the class [`ToolStatus::Error`](crate::message::ToolStatus::Error).
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
         O: ToolReturn,
@@ -104,12 +111,14 @@ impl FnTool {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let parameters = definition.parameters.clone();
+        // A `null` counts as an omitted argument if the schema does not allow `null`.
         let body = move |cx, arguments: Value| body(cx, without_nulls(&parameters, arguments));
         Self::of(definition, body, false)
     }
 
-    /// A tool whose answer comes in pieces of text: each is shown as it comes ([`Context::emit`]), and the answer is all of
-    /// them in a row. An error ends it. Arguments are as those of [`new`](Self::new).
+    /// Creates a tool that returns its answer as a stream of text pieces. Each piece is emitted
+    /// when it arrives ([`Context::emit`]). The answer is the concatenation of all pieces. An error
+    /// ends it. The arguments are read as in [`new`](Self::new).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -141,6 +150,8 @@ impl FnTool {
                 let mut whole = String::new();
                 while let Some(piece) = pieces.next().await {
                     let piece = piece.map_err(|error| ToolError::of(&error))?;
+                    // The limit of the policy is checked at the end. This one bounds the memory
+                    // until then.
                     if whole.len() + piece.as_ref().len() > MOST_STREAMED {
                         let problem = format!("the answer has more than {MOST_STREAMED} bytes; ask for less");
                         return Err(ToolError::with_status(ToolStatus::OutputTooLarge, problem));
@@ -155,7 +166,8 @@ impl FnTool {
         tool
     }
 
-    /// With a definition that fits the type of the arguments; `is_typed` says that the type checks them.
+    /// Creates a tool from a definition that fits the type of the arguments. `is_typed` is `true`
+    /// if the type checks them.
     pub(super) fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
     where
         A: DeserializeOwned,
@@ -164,6 +176,7 @@ impl FnTool {
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
+        // The future must own the body, because it may outlive the borrow of the tool.
         let body = Arc::new(body);
         let definition = Arc::new(definition);
         let described = Arc::clone(&definition);
@@ -185,16 +198,16 @@ impl FnTool {
         }
     }
 
-    /// Says the JSON Schema of the answer, which catalogues show and graphs are checked against. Answers are not checked.
+    /// Sets the JSON Schema of the answer. Catalogues show it, and graphs are checked against it.
+    /// Answers are not checked.
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Value>) -> Self {
         self.output_schema = Some(schema.into());
         self
     }
 
-    /// Keeps agents with the tool from being built, if there is a mistake in its settings.
-    #[cfg_attr(not(feature = "tool-http"), allow(dead_code, reason = "no tool of ours has settings"))]
-    pub(crate) fn unusable(mut self, problem: Option<String>) -> Self {
+    /// Sets a mistake in the tool's settings. Building an agent with the tool then fails.
+    pub fn unusable(mut self, problem: Option<String>) -> Self {
         self.problem = problem.map(Arc::from);
         self
     }
@@ -211,7 +224,7 @@ fn no_arguments() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// Whether a schema is that one.
+/// Returns `true` if a schema equals [`no_arguments`].
 fn takes_none(schema: &Value) -> bool {
     schema.as_object().is_some_and(|fields| fields.len() == 3)
         && schema["type"] == "object"
@@ -219,8 +232,8 @@ fn takes_none(schema: &Value) -> bool {
         && schema["additionalProperties"] == false
 }
 
-/// The schema with a word that there are no other arguments, where it lists them all: one that nobody knows is a
-/// mistake.
+/// Forbids additional properties in a schema that lists all its properties, so that unknown
+/// arguments are rejected.
 fn closed(mut schema: Value) -> Value {
     const OTHERS: [&str; 7] =
         ["additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
@@ -236,6 +249,7 @@ fn closed(mut schema: Value) -> Value {
 pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
     let text = given(arguments);
     let names = names_in(text)?;
+    // Types such as `()` deserialize from `null`, but models send `{}`.
     if takes_none(schema)
         && let Ok(arguments) = A::deserialize(Value::Null)
     {
@@ -247,6 +261,7 @@ pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -
     if let Value::Object(properties) = &schema["properties"]
         && schema["additionalProperties"] == false
     {
+        // All unknown names are reported together, so that the model can fix them in one attempt.
         let unknown = names.iter().filter(|name| !properties.contains_key(&***name));
         let unknown: Vec<String> =
             unknown.map(|name| unknown_argument(name, properties.keys().map(String::as_str))).collect();

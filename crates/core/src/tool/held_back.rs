@@ -1,8 +1,7 @@
-//! What loses a `select!` or a time limit in a step: a call of a tool, an agent or a workflow that the step dropped. When
-//! the step runs again because it was stopped, such a call waits for the step to drop it again, so that nothing in it is
-//! begun that had not begun before.
+//! Calls that lost a `select!` or exceeded a time limit in a step, so that the step dropped them.
 //!
-//! It begins nothing and records nothing.
+//! When the step runs again after it was stopped, such a call waits until the step drops it again.
+//! No work starts in it that had not started before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +10,19 @@ use super::step_place::StepPlace;
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 
-/// How much longer than the two times that the call was executed for the step has to drop it again.
+/// Additional time for the step to drop the call again, after twice its earlier execution time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A call that its step had dropped, and has made again since it was stopped.
+/// A call that its step had dropped, and that the step made again after it was stopped.
 pub(crate) struct HeldBack {
-    /// The step that made it; none of a tool that an agent calls.
+    /// The step that made the call. `None` for a tool that an agent calls.
     place: Option<Arc<StepPlace>>,
     question: Failure,
     patience: Duration,
 }
 
 impl HeldBack {
-    /// `what` was dropped when it was executed for so long.
+    /// Creates the call. `lived` is the execution time of `what` before it was dropped.
     pub(crate) fn at(
         place: Option<Arc<StepPlace>>,
         path: &StepPath,
@@ -38,8 +37,8 @@ impl HeldBack {
         Self { place, question: Failure::new(FailureKind::Interrupted, message), patience }
     }
 
-    /// Waits to be dropped. When the step goes another way than before and waits for this instead, an operator is asked:
-    /// the step ends with that question.
+    /// Waits to be dropped. If the step now waits for the call instead, ends the step with a
+    /// question to an operator.
     pub(crate) async fn until_dropped(self) -> Failure {
         tokio::time::sleep(self.patience).await;
         if let Some(place) = &self.place {

@@ -1,8 +1,8 @@
-//! `History`: the calls of tools that a step has recorded, in this process or an earlier one, and which of them a
-//! repeated call is.
+//! The tool calls that a step has recorded, in this process or an earlier one.
 //!
-//! It reads a journal and decides nothing: whether an outcome is used or the tool is called again is said in
-//! `call_in_step.rs`.
+//! `History` matches a call that the step makes again with its record, by tool name and arguments.
+//! It reads the journal and decides nothing: `call_decision.rs` decides between the recorded
+//! outcome and a new call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,60 +24,61 @@ use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// The calls of a step.
+/// The recorded calls of a step.
 #[derive(Default)]
 pub(super) struct History {
-    /// Those of the present attempt.
+    /// Calls of the current attempt.
     here: Vec<RecordedCall>,
-    /// Those of attempts that failed before.
+    /// Calls of attempts that failed before.
     earlier: Vec<RecordedCall>,
-    /// The last number of each tool in the present attempt.
+    /// The highest call number of each tool in the current attempt.
     numbers: HashMap<Arc<str>, u32>,
-    /// The tools that write and were called anew although something is recorded of them that was not asked for again.
+    /// Names of writing tools that were called without a matching record.
     anew: HashSet<Arc<str>>,
 }
 
-/// What is recorded of one call.
+/// The records of one call.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedCall {
     pub(super) path: StepPath,
-    /// Where earlier attempts made it.
+    /// Paths at which earlier attempts made the call.
     before: Vec<StepPath>,
     name: Arc<str>,
     pub(super) arguments: Value,
-    /// What a person was asked.
+    /// The question that a person was sent about the call.
     pub(super) asked: Option<Arc<ApprovalRequest>>,
     pub(super) answer: Option<CallAnswer>,
     pub(super) begun: Option<Begun>,
     pub(super) outcome: Option<RecordedOutcome>,
-    /// An operator let the step run again after this call.
+    /// `true` if an operator let the step run again after this call.
     pub(super) decided: bool,
-    /// An attempt at the step has failed since, of itself and not because it was stopped: perhaps of this call.
+    /// `true` if an attempt of the step has failed since then on its own, possibly because of this
+    /// call, and was not just stopped.
     pub(super) failed_since: bool,
     began: Timestamp,
-    /// How long it was executed until the step dropped it.
+    /// Execution time of the call until the step dropped it.
     dropped_after: Option<Duration>,
-    /// An operator was asked about this very call since.
+    /// `true` if an operator was asked about this call since then.
     named: bool,
     used: bool,
 }
 
-/// How a call ended.
+/// The recorded end of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedOutcome {
     pub(crate) result: Arc<ToolResult>,
     /// The error that the function returned.
     pub(crate) error: Option<Encoded>,
-    /// What was behind that error.
+    /// The source of that error.
     pub(crate) cause: Option<Arc<str>>,
-    /// The middleware that gave the result in the tool's place.
+    /// The middleware that provided the result instead of the tool.
     pub(crate) answered_by: Option<Arc<str>>,
-    /// What the call saved.
+    /// The state that the call saved.
     pub(crate) saved: Option<Arc<SavedByStep>>,
 }
 
 impl RecordedOutcome {
-    /// A result of which nothing else is known.
+    /// Creates an outcome with a result only.
     pub(crate) fn new(result: Arc<ToolResult>) -> Self {
         Self { result, error: None, cause: None, answered_by: None, saved: None }
     }
@@ -85,13 +86,13 @@ impl RecordedOutcome {
 
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
-    /// What names the call to the services that it calls, over all attempts.
+    /// The idempotency key of the call, equal in all attempts.
     pub(super) key: String,
     pub(super) effects: Effects,
     pub(super) repeatable: bool,
 }
 
-/// What is recorded of a call that is about to be made.
+/// The records that match a call which is about to be made.
 pub(super) struct Known {
     pub(super) path: StepPath,
     pub(super) here: Option<RecordedCall>,
@@ -119,7 +120,7 @@ impl RecordedCall {
         }
     }
 
-    /// Where it was made so far.
+    /// Returns all paths at which the call was made so far.
     pub(super) fn paths(&self) -> Vec<StepPath> {
         self.before.iter().chain([&self.path]).cloned().collect()
     }
@@ -134,6 +135,8 @@ impl RecordedCall {
                 self.answer = Some(CallAnswer::recorded(self.asked.as_deref(), answer, by));
             }
             EventKind::ToolStarted { call, effects, idempotent, given, .. } => {
+                // `given` holds the caller's arguments if middleware changed them, and the step
+                // asks by these.
                 self.arguments = match given {
                     Some(given) => serde_json::from_str(given).unwrap_or_default(),
                     None => arguments_of(call),
@@ -141,6 +144,7 @@ impl RecordedCall {
                 let repeatable = *idempotent || *effects != Effects::Write;
                 let key = keys.key(&self.path, call).into_owned();
                 self.begun = Some(Begun { key, effects: *effects, repeatable });
+                // A new start invalidates the outcome of an earlier attempt at the same path.
                 (self.outcome, self.began, self.dropped_after) = (None, time, None);
             }
             EventKind::ToolCompleted { result, answered_by, saved, .. } => {
@@ -157,13 +161,16 @@ impl RecordedCall {
         }
     }
 
-    /// Whether it began and nobody knows how it ended.
+    /// Returns `true` if the call was started and its outcome is unknown.
     pub(super) fn is_unfinished(&self) -> bool {
         self.begun.is_some() && !self.outcome.as_ref().is_some_and(|outcome| outcome.result.status.is_outcome())
     }
 
-    /// How long it was executed before its step dropped it, when the step, run again, is to drop it again: since then it was
-    /// only stopped, and nobody has let the call continue.
+    /// Returns the execution time after which the step dropped the call, if a repeated step should
+    /// drop it again.
+    ///
+    /// This is the case if the step was only stopped since then and no operator let the call
+    /// continue.
     pub(super) fn held_back(&self) -> Option<Duration> {
         self.dropped_after.filter(|_| !self.failed_since && !self.named)
     }
@@ -174,9 +181,10 @@ impl RecordedCall {
 }
 
 impl History {
-    /// What is recorded below a step.
+    /// Reads the calls that are recorded below a step.
     ///
-    /// What a call of a tool called in earlier attempts, at other paths, belongs to it as that of an earlier attempt.
+    /// If this is a tool call that earlier attempts made at other paths, the calls below those
+    /// paths count as earlier attempts.
     pub(super) fn read(cx: &Context) -> Self {
         let mut history = Self::default();
         let (before, failed) = cx.made_before();
@@ -186,10 +194,13 @@ impl History {
                 history.push_earlier(call);
             }
         }
-        // A call in which this is has another attempt when it has failed.
+        // A failed tool call has another attempt, so calls recorded below it belong to a failed
+        // attempt.
         let of_call = cx.path().is_tool_call();
         for (attempt, mut call) in Self::recorded(cx, cx.path()) {
             call.failed_since |= of_call;
+            // Attempts after a failure record below `attempt#N`; only the current one continues its
+            // numbering.
             if attempt == cx.attempt_scope() {
                 let number = history.numbers.entry(Arc::clone(&call.name)).or_default();
                 *number = (*number).max(number_of(&call.path));
@@ -198,13 +209,13 @@ impl History {
             }
             history.push_earlier(call);
         }
-        // What has begun says more than what was only asked.
+        // Prefer calls that were started to calls for which only a question was recorded.
         history.earlier.sort_by_key(|call| call.begun.is_none());
         history
     }
 
-    /// Adds a call of an earlier attempt. An attempt that made a call again has the last word on it, but for what a person
-    /// said, who is not asked again.
+    /// Adds a call of an earlier attempt. It replaces older records with the same key, except for a
+    /// person's answer, so that the person is not asked again.
     fn push_earlier(&mut self, mut call: RecordedCall) {
         if let Some(key) = call.begun.as_ref().map(|begun| begun.key.clone()) {
             let same = |before: &mut RecordedCall| before.begun.as_ref().is_some_and(|begun| begun.key == key);
@@ -216,10 +227,11 @@ impl History {
         self.earlier.push(call);
     }
 
-    /// The calls that are recorded below a step or a call, each with the attempt that made it.
+    /// Returns the calls recorded below a step or a call, each with the number of the attempt that
+    /// made it.
     fn recorded(cx: &Context, step: &StepPath) -> Vec<(u32, RecordedCall)> {
         let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
-        // Where agents and workflows are, whose calls are theirs.
+        // Paths of agents and workflows. Calls directly below them are not calls of the step.
         let mut taken = HashSet::new();
         let mut keys = CallKeys::default();
         for (time, path, kind) in cx.run().log.records_around(step) {
@@ -245,6 +257,7 @@ impl History {
                 _ => {}
             }
             let Some(parent) = path.parent().filter(|parent| !taken.contains(parent)) else { continue };
+            // Skips records of nested calls.
             let Some(attempt) = attempt_of(step, &parent) else { continue };
             let Some(PathSegment::Tool { name, .. }) = path.segments().last() else { continue };
             let at = calls.iter().position(|(_, call)| call.path == path).unwrap_or_else(|| {
@@ -256,14 +269,16 @@ impl History {
         calls
     }
 
-    /// Where the calls of the present attempt are, when there are any.
+    /// Returns the path below which the calls of the current attempt are recorded, if there are
+    /// any.
     pub(super) fn base(&self) -> Option<StepPath> {
         self.here.first().and_then(|call| call.path.parent())
     }
 
-    /// What is recorded of a call that is about to be made, with its path: by its arguments, and by its turn among calls
-    /// with equal ones.
+    /// Takes the records of a call that is about to be made. Calls with equal arguments are matched
+    /// in the order in which they are made.
     pub(super) fn take(&mut self, base: &StepPath, name: &Arc<str>, arguments: &Value, policy: &ToolPolicy) -> Known {
+        // Each record matches one call, so that equal calls are matched in order.
         let use_up = |calls: &mut Vec<RecordedCall>| {
             let call = calls.iter_mut().find(|call| call.is(name, arguments))?;
             call.used = true;
@@ -273,6 +288,7 @@ impl History {
         match use_up(&mut self.here) {
             Some(here) => Known { path: here.path.clone(), here: Some(here), earlier },
             None => {
+                // Remembered for `left_over`: only writing tools can have an effect twice.
                 if policy.effects == Effects::Write {
                     self.anew.insert(Arc::clone(name));
                 }
@@ -281,15 +297,15 @@ impl History {
         }
     }
 
-    /// The path of a call of which nothing is recorded.
+    /// Returns a new path for a call without a record.
     pub(super) fn next_path(&mut self, base: &StepPath, name: &Arc<str>) -> StepPath {
         let number = self.numbers.entry(Arc::clone(name)).or_default();
         *number = number.saturating_add(1);
         base.tool(*number, Arc::clone(name), 0)
     }
 
-    /// A call with an effect that an earlier process recorded and that the step, run again, did not ask for, although it
-    /// made others of the same tool.
+    /// Returns a recorded call with effects that the repeated step did not make again, although it
+    /// made new calls of the same tool.
     pub(super) fn left_over(&self) -> Option<(&str, &Value)> {
         let wrote = |call: &&RecordedCall| {
             !call.used && call.begun.as_ref().is_some_and(|begun| begun.effects == Effects::Write)
@@ -299,7 +315,7 @@ impl History {
     }
 }
 
-/// The arguments of a recorded call; `null` when they have no JSON form.
+/// Returns the arguments of a recorded call, or `null` if they have no JSON form.
 pub(super) fn arguments_of(call: &ToolCall) -> Value {
     serde_json::from_str(&call.arguments).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! `IntoTools`: what an agent or a runtime can be given as tools. It calls none.
+//! `IntoTools`: the argument types of functions that accept tools.
 
 use super::{AskUser, FnTool, MemoryTool, ToolRef, ToolsetRef};
 
-/// What [`Agent::tools`](crate::Agent::tools) takes: a list of tools, such as `tools![add, weather]`; one
-/// [`FnTool`]; an [`Agent`](crate::Agent) or a [`Workflow`](crate::Workflow), each of which is a tool then; a
-/// [`ToolsetRef`].
+/// Argument types of [`Agent::tools`](crate::Agent::tools): a list of tools such as `tools![add,
+/// weather]`, a single [`FnTool`], an [`Agent`](crate::Agent) or a [`Workflow`](crate::Workflow)
+/// that becomes a tool, or a [`ToolsetRef`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given as tools",
     label = "neither a tool nor a list of tools",
@@ -13,11 +13,11 @@ use super::{AskUser, FnTool, MemoryTool, ToolRef, ToolsetRef};
     note = "put one `Tool` of your own into a list, as in `[my_tool]`, and a `Toolset` into `ToolsetRef::new(..)`"
 )]
 pub trait IntoTools {
-    /// The tools, and the toolsets whose tools are fetched later.
+    /// Returns the tools, and the toolsets whose tools are fetched later.
     fn into_tools(self) -> ToolList;
 }
 
-/// Tools and toolsets, as they are given.
+/// A list of tools and toolsets.
 #[derive(Clone, Debug, Default)]
 pub struct ToolList {
     pub(crate) tools: Vec<ToolRef>,

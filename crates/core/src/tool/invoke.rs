@@ -1,8 +1,9 @@
-//! One tool call with all its limits: checks scopes and arguments, waits for its turn, enforces the time-out, catches
-//! panics, bounds the output's size, and tries again as the policy says. `call_in_step.rs` makes the calls of a
-//! workflow's step with the same parts.
+//! Execution of one tool call with all its limits.
 //!
-//! Every call gets a result; nothing here fails.
+//! Checks scopes and arguments, waits for a concurrency slot, enforces the time-out, catches
+//! panics, limits the output size, and retries as the policy allows. `call_in_step.rs` uses the
+//! same parts for calls in a workflow step. Every call gets a result; these functions do not return
+//! errors.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -36,17 +37,17 @@ use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
 use crate::telemetry;
 
-/// How much of an answer that is too large the model gets to see.
+/// Maximum number of bytes that a model gets of a too large answer or message.
 const HEAD: usize = 1024;
 
-/// Who sees to a call's attempts, its time-out and its turn among concurrent calls.
+/// The owner of a call's attempts, time-out and concurrency slot.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum SeenTo {
-    /// The call itself; its records are at the context's path.
+    /// The call itself. It is recorded at the context's path.
     Recorded,
-    /// The call itself, which has no records.
+    /// The call itself. It has no records.
     Here,
-    /// The call itself, which undoes another one; its records are at the context's path.
+    /// The call itself, which compensates another call. It is recorded at the context's path.
     Undo,
     /// The call itself, in a branch of a node.
     #[cfg(feature = "dynamic")]
@@ -59,6 +60,7 @@ pub(crate) enum SeenTo {
 }
 
 impl SeenTo {
+    /// Returns `true` if this module applies the attempts, the time-out and the slot.
     fn here(self) -> bool {
         #[cfg(feature = "dynamic")]
         if self == Self::InBranch {
@@ -67,8 +69,8 @@ impl SeenTo {
         matches!(self, Self::Recorded | Self::Here | Self::Undo)
     }
 
-    /// The name of a called tool in a sentence for whoever reads it: that which was called, where a model or a program has
-    /// written the call, and else that in the catalogue.
+    /// Returns the tool's name for a message. If a model or a program wrote the wire name, this is
+    /// the wire name, otherwise the catalogue name.
     fn name_in<'d>(self, definition: &'d ToolDefinition, call: &ToolCall) -> &'d str {
         match self {
             Self::Recorded | Self::Here if *call.name == *definition.name => &definition.name,
@@ -82,7 +84,7 @@ async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
     invoke_with_room(tool, cx, call, granted, seen_to, None).await
 }
 
-/// The same, where its answer may have so many bytes, also when that is more than its policy says.
+/// Calls a tool. Its answer may have up to `room` bytes, even if its policy allows fewer.
 pub(crate) async fn invoke_with_room(
     tool: &dyn Tool,
     cx: &Context,
@@ -105,17 +107,17 @@ pub(crate) async fn invoke_with_room(
     }
     let (status, output) = match outcome {
         Ok(output) => return output.into_result(call),
-        // It is short, and says how the answer begins.
+        // This message is short and contains the beginning of the answer, so it is not cut again.
         Err(error) if error.status() == ToolStatus::OutputTooLarge => (error.status(), error.message().to_owned()),
         Err(error) => (error.status(), bounded(error.message(), policy)),
     };
     ToolResult::new(call, status, output)
 }
 
-/// The same for a caller that records nothing: with a span of its own, with the hooks of the runtime's middleware around it,
-/// and outside of any run with its events for the runtime's sinks.
+/// Calls a tool for a caller that records nothing, with a span and the hooks of the runtime's
+/// middleware. Outside of a run, the runtime's sinks also receive the events of the call.
 pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
-    // A step that polls the caller has the events.
+    // If the call belongs to the current step, the step records the events.
     let told = if is_call_of_step(tool) { None } else { ToldCall::new(cx, &tool.definition().name) };
     match told {
         None => hooked(tool, cx, call, granted, SeenTo::Here).await,
@@ -126,12 +128,13 @@ pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall
     }
 }
 
-/// The same of a tool that undoes another call.
+/// Calls a tool that compensates another call, with the hooks of the runtime's middleware.
 pub(crate) async fn undo_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
     hooked(tool, cx, call, granted, SeenTo::Undo).await
 }
 
-/// The same, where it may be a node that sees to the limits.
+/// Calls a tool with the hooks of the runtime's middleware. `seen_to` selects who applies the
+/// limits.
 pub(crate) async fn hooked(
     tool: &dyn Tool,
     cx: &Context,
@@ -152,6 +155,7 @@ async fn with_hooks(
 ) -> ToolResult {
     let definition = tool.definition();
     let around = ToolHooks::of_host(cx.host());
+    // A refused call reaches no middleware. A call of the current step runs the hooks there.
     let Some(hooks) = around.filter(|_| is_granted(definition, granted) && !is_call_of_step(tool)) else {
         if let Some(told) = told.as_deref_mut() {
             told.begin(call, Some(&definition.policy), None);
@@ -185,11 +189,12 @@ async fn with_hooks(
     Arc::unwrap_or_clone(answer.result)
 }
 
-/// The same within its span, without hooks.
+/// Calls a tool within its span, without hooks.
 async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: SeenTo) -> ToolResult {
     if is_call_of_step(tool) {
         return invoke(tool, cx, call, granted, seen_to).await;
     }
+    // Spans are not redacted, so they contain no content in a runtime that redacts its events.
     let content = cx.host().trace_content && cx.host().redactor.is_none();
     let span = telemetry::tool_span(call, Some(tool.definition()), cx.run(), content);
     let result = invoke(tool, cx, call, granted, seen_to).instrument(span.clone()).await;
@@ -197,20 +202,21 @@ async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
     result
 }
 
-/// Whether the function of a tool is a call of the step that polls the caller: that has the span, the hooks, the attempts
-/// and the turn among concurrent calls.
+/// Returns `true` if the tool's function records itself as a call of the current step. The step
+/// then applies the span, the hooks, the attempts and the concurrency slot.
 fn is_call_of_step(tool: &dyn Tool) -> bool {
     tool.announces_itself()
         && Around::has_place()
         && ToolBodyPlace::current().is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
 }
 
-/// Whether a run may call a tool.
+/// Returns `true` if a run may call a tool.
 pub(crate) fn is_granted(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
     refusal(definition, granted, &definition.name).is_none()
 }
 
-/// Returns the refusal of a call that the run may not make; `called` is the tool's name in its sentence.
+/// Returns the refusal of a call that the run may not make. `called` is the tool's name in the
+/// message.
 fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<ToolError> {
     if let Some(refusal) = scope_refusal(definition, granted, called) {
         return Some(refusal);
@@ -222,7 +228,7 @@ fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> O
     Some(ToolError::with_status(ToolStatus::Unauthorized, refusal).remedy(approval_remedy(&definition.name)))
 }
 
-/// Returns true if no person has to agree to calls of the tool in a run with these grants.
+/// Returns `true` if calls of the tool need no person's approval in a run with these grants.
 fn is_agreed(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
     let ToolDefinition { name, policy, .. } = definition;
     let agreed = |scope: &Arc<str>| {
@@ -232,7 +238,7 @@ fn is_agreed(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
     !policy.approve || granted.iter().any(agreed)
 }
 
-/// Returns the remedy for a tool that a person must agree to in a run that cannot ask one.
+/// Returns the remedy for a tool that needs an approval in a run that cannot request one.
 fn approval_remedy(tool: &str) -> String {
     format!(
         "give the runtime a store, `Runtime::builder().store(..)`, so that a person can be asked, or begin the run with \
@@ -240,7 +246,8 @@ fn approval_remedy(tool: &str) -> String {
     )
 }
 
-/// Logs a warning for each tool that needs a person, since a run without a store cannot ask one.
+/// Logs a warning for each tool that needs a person, since a run without a store cannot send
+/// questions.
 pub(crate) fn warn_unanswerable<'t>(
     agent: &str,
     run: &RunId,
@@ -261,7 +268,7 @@ pub(crate) fn warn_unanswerable<'t>(
     }
 }
 
-/// Returns the refusal of a call whose scope the run lacks; the caller may be a model or a program.
+/// Returns the refusal of a call whose scope the run lacks. The caller may be a model or a program.
 pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<ToolError> {
     let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
     let refusal = format!("`{called}` needs the scope `{scope}`, which this run was not granted; do without it");
@@ -269,7 +276,7 @@ pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], c
     Some(refusal.remedy(format!("begin the run with `grant([\"{scope}\"])`")))
 }
 
-/// Calls a tool as often as its policy says, until it has an answer.
+/// Calls a tool and retries it as its policy allows.
 async fn attempts(
     tool: &dyn Tool,
     cx: &Context,
@@ -280,18 +287,20 @@ async fn attempts(
 ) -> Result<ToolOutput, ToolError> {
     let policy = &tool.definition().policy;
     #[cfg(feature = "dynamic")]
+    // A typed body checks types but not limits such as `maxLength`.
     if !tool.checks_arguments() || tool.definition().has_limits() {
         fitting(tool.definition(), &call.arguments)?;
     }
-    // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
+    // A step or a node retries the whole call, so only calls that own their limits are retried
+    // here.
     match policy.retry {
-        // Boxed, so that a call which is tried once does not hold the room of it.
+        // Boxed, so that the future of a call without retries stays small.
         retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, granted, seen_to, room, retries)).await,
         _ => run(tool, cx, call, granted, seen_to, room).await,
     }
 }
 
-/// Calls a tool once, and again so often at most as long as that may help.
+/// Calls a tool and repeats it up to `retries` times while another attempt may help.
 async fn retried(
     tool: &dyn Tool,
     cx: &Context,
@@ -308,6 +317,7 @@ async fn retried(
         let outcome = run(tool, &attempted, call, granted, seen_to, room).await;
         let Err(error) = &outcome else { return outcome };
         let failure = failure_of(error);
+        // A time-out or a panic may be transient, so it is always worth another attempt.
         let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
         let is_final = error.status() == ToolStatus::OutputTooLarge || is_own && !is_worth_another(&failure);
         if attempt > retries || is_final {
@@ -318,7 +328,7 @@ async fn retried(
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 async fn run(
     tool: &dyn Tool,
     cx: &Context,
@@ -333,11 +343,12 @@ async fn run(
         Some(_) if seen_to.here() => Box::pin(slot(cx, definition)).await,
         _ => None,
     };
-    // What is a call of the step is replaced there.
+    // A call of the current step is replaced by the step.
     let stand_in =
         if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
     let inside = body_place(tool, cx, granted, seen_to);
-    // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
+    // The body of a sync tool runs inside `call` itself, so the call must happen inside
+    // `catch_unwind`.
     let body = async {
         match &stand_in {
             None => match inside {
@@ -350,7 +361,7 @@ async fn run(
             }
         }
     };
-    // Pinned here: a future that is moved into another one has room in both.
+    // Pinned here: a future that is moved into another one takes up space in both.
     let body = pin!(AssertUnwindSafe(body).catch_unwind());
     match caught_within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
         Ok(outcome) => outcome.and_then(|output| within_size(output, policy.max_output.max(room.unwrap_or_default()))),
@@ -364,8 +375,8 @@ async fn run(
     }
 }
 
-/// Creates the place where calls in the tool's body are recorded. Returns `None` for a call in a step, whose body uses the
-/// place of the step.
+/// Creates the place where calls in the tool's body are recorded. Returns `None` for a call in a
+/// step, whose body uses the place of the step.
 fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: SeenTo) -> Option<Arc<ToolBodyPlace>> {
     let undoes = match seen_to {
         SeenTo::Recorded => cx.run().log.compensates(),
@@ -373,6 +384,7 @@ fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: Seen
         SeenTo::Here if StepPlace::current().is_none() => false,
         _ => return None,
     };
+    // Calls in the body have the grants of this call, which may differ from the run's grants.
     let cx = match **cx.grants() == *granted {
         true => cx.clone(),
         false => cx.clone().granted(&granted.into()),
@@ -380,13 +392,13 @@ fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: Seen
     ToolBodyPlace::of_call(tool, cx, undoes)
 }
 
-/// Waits for the call's turn, when only so many calls of its tool may run at once.
+/// Waits for a concurrency slot if the policy limits the number of concurrent calls of the tool.
 pub(crate) async fn slot(cx: &Context, definition: &ToolDefinition) -> Option<Slot> {
     let most = definition.policy.concurrency?;
     cx.host().slots.take(&definition.name, most).await
 }
 
-/// The arguments of a call, as far as they can be checked without calling the tool.
+/// Parses the arguments and checks them without calling the tool.
 pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Value, ToolError> {
     #[cfg(feature = "dynamic")]
     let check = definition.arguments_check().map_err(|problem| {
@@ -398,15 +410,15 @@ pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Va
     Ok(arguments)
 }
 
-/// Why a body gave nothing.
+/// The reason why a body produced no answer.
 pub(super) enum Overrun {
-    /// It did not end within its time-out.
+    /// The body did not finish within its time-out.
     Time(Duration),
     Panic(Box<dyn Any + Send>),
 }
 
 impl Overrun {
-    /// What whoever called the tool learns.
+    /// Returns the error for the caller of the tool.
     pub(super) fn error(&self, name: &str, effects: Effects) -> ToolError {
         match self {
             Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit, effects)),
@@ -414,7 +426,7 @@ impl Overrun {
         }
     }
 
-    /// The same of a tool that undoes another call: a person reads it.
+    /// Returns the error for a tool that compensates another call. A person reads it.
     pub(super) fn undo_error(&self, name: &str) -> ToolError {
         let (status, what) = match self {
             Self::Time(limit) => (ToolStatus::Timeout, format!("`{name}` did not answer within {limit:?}")),
@@ -424,18 +436,18 @@ impl Overrun {
     }
 }
 
-/// What is said of a call that took too long.
+/// Returns the message for a call that timed out.
 pub(crate) fn late_text(name: &str, limit: Duration, effects: Effects) -> String {
     format!("`{name}` did not answer within {limit:?}; {}", effects.when_stopped())
 }
 
-/// What is said of a call that panicked.
+/// Returns the message for a call that panicked.
 pub(crate) fn panicked_text(name: &str, panic: &(dyn Any + Send)) -> String {
     format!("`{name}` panicked: {}; other arguments may help", panic_text(panic))
 }
 
-/// Runs a body at a step, within its time-out when it has one, and catches its panic. The time in which the step waits for
-/// a person is not counted.
+/// Runs a body within its time-out, if any, and catches its panic. Time that the step spends
+/// waiting for a person does not count.
 pub(super) async fn within_limit<T>(
     cx: &Context,
     body: impl Future<Output = T>,
@@ -444,7 +456,7 @@ pub(super) async fn within_limit<T>(
     caught_within_limit(cx, pin!(AssertUnwindSafe(body).catch_unwind()), limit).await
 }
 
-/// The same of a body whose panic is caught already.
+/// Applies the time-out to a body whose panic is already caught.
 async fn caught_within_limit<T>(
     cx: &Context,
     mut caught: Pin<&mut impl Future<Output = std::thread::Result<T>>>,
@@ -454,6 +466,8 @@ async fn caught_within_limit<T>(
     let mut time = TimeLimit::new(limit);
     std::future::poll_fn(|task| match caught.as_mut().poll(task) {
         Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Overrun::Panic)),
+        // Polled after the body, because the body may have just asked a person, which stops the
+        // clock.
         Poll::Pending => time.poll_over(task, cx).map(|()| Err(Overrun::Time(limit))),
     })
     .await
@@ -477,10 +491,11 @@ pub(super) fn within_size(output: ToolOutput, most: usize) -> Result<ToolOutput,
     }
 }
 
-/// Why an answer is too large, if it is.
+/// Returns an error if an answer is larger than `limit` bytes.
 pub(crate) fn over_size(json: &str, limit: usize) -> Option<ToolError> {
     let size = json.len();
     (size > limit).then(|| {
+        // The beginning tells the model how to ask for less.
         let begins = head(json, HEAD.min(limit));
         ToolError::with_status(
             ToolStatus::OutputTooLarge,
@@ -492,7 +507,7 @@ pub(crate) fn over_size(json: &str, limit: usize) -> Option<ToolError> {
     })
 }
 
-/// What the model sees of a failure: no more than it may see of an answer.
+/// Cuts an error message for the model to the size limit of an answer.
 fn bounded(message: &str, policy: &ToolPolicy) -> String {
     match message.len() <= policy.max_output {
         true => message.to_owned(),
@@ -502,7 +517,7 @@ fn bounded(message: &str, policy: &ToolPolicy) -> String {
     }
 }
 
-/// The result of a call of a tool that is not offered.
+/// Returns the result for a call of a tool that is not offered.
 pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
     let hint = name_hint(&call.name, offered);
     let output = format!("there is no tool `{}`; {hint}", head(&call.name, HEAD));

@@ -1,4 +1,4 @@
-//! What the attempts of a call in a step have given, and what that means for the step. It calls nothing.
+//! The result of a call's attempts in a step, and its effect on the step.
 
 use std::any::Any;
 
@@ -8,9 +8,9 @@ use super::call_record::{Forms, ReturnedError, failure_of, lost};
 use crate::failure::Failure;
 use crate::middleware::HookedAnswer;
 
-/// How a call ends without a value.
+/// The reason why a call ends without a value.
 pub(super) enum Stop {
-    /// It ends the step.
+    /// The step ends with this failure.
     Ends(Failure),
     Panics(Box<dyn Any + Send>),
 }
@@ -21,16 +21,16 @@ impl From<Failure> for Stop {
     }
 }
 
-/// How a call has ended, before the hooks after it.
+/// The end of a call, before the hooks that follow it.
 pub(super) enum Ended<O> {
-    /// By a hook before it.
+    /// A hook before the call answered it.
     Answered(HookedAnswer),
     Made(Made<O>),
 }
 
-/// What the attempts of a call have given.
+/// The result of a call's attempts.
 pub(super) struct Made<O> {
-    /// The function's value; none when it has not ended, or is too large.
+    /// The function's value. `None` if the function did not finish or its answer is too large.
     pub(super) value: Option<O>,
     pub(super) answer: ToolAnswer,
     pub(super) panic: Option<Box<dyn Any + Send>>,
@@ -41,7 +41,7 @@ impl<O> Made<O> {
         Self { value: None, answer: Err(problem), panic: None }
     }
 
-    /// The error that the function returned, as far as it can be recorded.
+    /// Returns the error of the function, if it can be recorded.
     pub(super) fn error(&self, (_, form): &Forms<O>) -> ReturnedError {
         match self.value.as_ref().filter(|_| self.answer.is_err()) {
             Some(value) => ReturnedError { error: (form.record)(value), cause: (form.cause)(value).map(Into::into) },
@@ -49,7 +49,7 @@ impl<O> Made<O> {
         }
     }
 
-    /// The tool's answer, and what it means for the step.
+    /// Splits the result into the tool's answer and its effect on the step.
     pub(super) fn split(self) -> (ToolAnswer, Result<O, Stop>) {
         let Self { value, answer, panic } = self;
         let value = match (value, panic, &answer) {

@@ -1,4 +1,5 @@
-//! The tools by which a model sends and reads the messages of a mailbox. They keep nothing: `Context` does.
+//! The tools with which a model sends and reads the messages of a mailbox. `Context` stores the
+//! messages.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -10,7 +11,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::mailbox::{Mail, Mailbox};
 
-/// How many bytes of messages a model gets at once.
+/// Maximum size of the messages that a model gets at once, in bytes.
 const READ_AT_ONCE: usize = 32 << 10;
 
 #[derive(Deserialize)]
@@ -26,16 +27,20 @@ struct Read<M> {
 }
 
 impl<M: Serialize + DeserializeOwned + JsonSchema + Send + 'static> Mailbox<M> {
-    /// The tools by which a model writes and reads as one agent of the mailbox: of a mailbox `notes` they are
-    /// `notes_send {"to": .., "message": ..}` and `notes_read {}`. The second one gives
-    /// `{"messages": [{"from": .., "message": ..}], "left": 0}`, at most 32 KiB of messages at once, and says how many are left.
+    /// Creates the tools with which a model writes and reads as `agent`.
     ///
-    /// The model cannot write as anybody else. The calls of one turn do not see each other: a message is read in a later turn.
+    /// For a mailbox `notes` they are `notes_send {"to": .., "message": ..}` and `notes_read {}`.
+    /// `notes_read` returns `{"messages": [{"from": .., "message": ..}], "left": 0}`: at most 32
+    /// KiB of messages at once, and the number of messages that are left.
+    ///
+    /// The model cannot write under another agent's name. The calls of one turn do not see each
+    /// other's messages; a message is read in a later turn.
     ///
     /// # Errors
-    /// [`Error::Mailbox`] when the mailbox does not have that agent.
+    /// [`Error::Mailbox`] if the mailbox does not have that agent.
     pub fn tools(&self, agent: &str) -> Result<[FnTool; 2]> {
         let refused = |problem: String| Error::Mailbox { mailbox: self.name(), problem };
+        // Checked here, so that a typo is an error at start-up and not in a call.
         let agent = self.known(agent).map_err(refused)?;
         Ok([self.sending(agent), self.reading(agent)])
     }
@@ -72,7 +77,8 @@ impl<M: Serialize + DeserializeOwned + JsonSchema + Send + 'static> Mailbox<M> {
 
     fn definition(&self, verb: &str, about: String, parameters: Value) -> ToolDefinition {
         let name = format!("{}_{verb}", self.name());
-        // What it changes is part of the record of the call, so a call that was interrupted has changed nothing.
+        // Mailbox changes are part of the call's own record, so an interrupted call has changed
+        // nothing.
         ToolDefinition::new(name, about, parameters).policy(ToolPolicy::default().effects(Effects::None))
     }
 }

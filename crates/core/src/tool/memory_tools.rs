@@ -1,4 +1,5 @@
-//! The tools by which a model remembers, recalls and forgets. Whose memories they are is the run's to say and no argument.
+//! The tools with which a model saves, searches and deletes memories. The run determines the user
+//! whose memories are used; the tools have no argument for it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use crate::memory::{Memory, MemoryEntry, MemoryNote, MemoryQuery, UserMemory};
 use crate::resource::ResourceKey;
 use crate::time::Timestamp;
 
-/// The tag that a model's topic is.
+/// Name of the tag that holds the topic given by a model.
 const TOPIC: &str = "topic";
 
-/// How many memories a model gets at once.
+/// Default number of memories in a search result.
 const FOUND: usize = 5;
 
-/// The most bytes of one that it reads.
+/// Maximum number of bytes of a memory's text in a search result.
 const MOST_SHOWN: usize = 4 << 10;
 
-/// The most that it may ask for.
+/// Maximum number of memories that a model can request.
 const MOST_FOUND: usize = 20;
 
-/// One of the tools [`remember`](crate::remember()), [`recall`](crate::recall()) and [`forget`](crate::forget()), with settings
-/// of its own. [`Agent::tools`](crate::Agent::tools) takes it.
+/// A memory tool with its settings: [`remember`](crate::remember()), [`recall`](crate::recall()) or
+/// [`forget`](crate::forget()). Pass it to [`Agent::tools`](crate::Agent::tools).
 #[derive(Clone, Debug)]
 pub struct MemoryTool {
     kind: MemoryToolKind,
@@ -46,14 +47,14 @@ impl MemoryTool {
         Self { kind, definition: Arc::new(kind.definition()) }
     }
 
-    /// What the model reads about when to use it, in the place of our sentence.
+    /// Replaces the default description, from which the model learns when to use the tool.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.definition).description = description.into();
         self
     }
 
-    /// Asks a person about each call, as [`ToolPolicy::approve`] does.
+    /// Requires a person's approval of each call, like [`ToolPolicy::approve`].
     #[must_use]
     pub fn approve(mut self) -> Self {
         let definition = Arc::make_mut(&mut self.definition);
@@ -63,7 +64,7 @@ impl MemoryTool {
 }
 
 impl MemoryToolKind {
-    /// The tool as models see it.
+    /// Returns the definition that models see.
     pub(crate) fn definition(self) -> ToolDefinition {
         let topic = "One word for what it is about, such as `travel`.";
         let (name, description, properties, required) = match self {
@@ -121,7 +122,7 @@ impl MemoryToolKind {
         })
     }
 
-    /// What its answers are.
+    /// Returns the JSON Schema of the answer.
     pub(crate) fn output_schema(self) -> Value {
         let entry = json!({
             "type": "object",
@@ -141,7 +142,7 @@ impl MemoryToolKind {
     }
 }
 
-/// The resources that each of them takes.
+/// Returns the resources that each of the tools needs.
 pub(crate) fn needed() -> Vec<ResourceKey> {
     vec![ResourceKey::of::<dyn Memory>()]
 }
@@ -168,7 +169,7 @@ struct Forgotten {
     id: String,
 }
 
-/// A memory as a model reads it.
+/// A memory in the form that a model reads.
 #[derive(Serialize)]
 struct Shown<'a> {
     id: &'a str,
@@ -182,6 +183,7 @@ impl<'a> From<&'a MemoryEntry> for Shown<'a> {
     fn from(entry: &'a MemoryEntry) -> Self {
         let shown = head(&entry.text, MOST_SHOWN);
         let text = match shown.len() < entry.text.len() {
+            // The ellipsis tells the model that the text is cut.
             true => format!("{shown}…").into(),
             false => shown.into(),
         };
@@ -210,13 +212,14 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
         Some(text) => MemoryQuery::text(text),
         None => MemoryQuery::all(),
     };
+    // A model may ask for more than is useful.
     let query = query.limit(limit.unwrap_or(FOUND).clamp(1, MOST_FOUND));
     let query = match topic {
         Some(topic) => query.tag(TOPIC, topic),
         None => query,
     };
     let found = memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::of(&error))?;
-    // What fits a tool's answer, the best first.
+    // Drop the worst matches until the answer fits the size limit.
     let mut shown: Vec<Shown<'_>> = found.iter().map(Shown::from).collect();
     loop {
         let answer = ToolOutput::json(&shown)?;
@@ -230,9 +233,11 @@ async fn forget(cx: &Context, Forgotten { id }: Forgotten) -> Result<ToolOutput,
     ToolOutput::json(&memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::of(&error))?)
 }
 
-/// The day of a time in UTC, such as `2026-01-31`.
+/// Formats a time as its day in UTC, such as `2026-01-31`.
 fn day_of(time: Timestamp) -> String {
-    // Years begin in March, so that a leap day is the last day of its year; an era has 400 years.
+    // Proleptic Gregorian calendar in eras of 400 years (146,097 days). Years start in March, so
+    // that a leap day is the last day of its year. 719,468 is the number of days from 0000-03-01 to
+    // 1970-01-01.
     let days = time.as_millis() / 86_400_000 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

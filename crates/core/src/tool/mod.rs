@@ -1,7 +1,18 @@
-//! Tools: functions that a model may call. `#[tool]` implements the [`Tool`] trait; closures and hand-written types can
-//! do so too.
+//! Tools: functions that a model, a program or a workflow step can call.
 //!
-//! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
+//! - [`Tool`] is the trait of a tool. `#[tool]` implements it for a function; [`FnTool`] wraps a
+//!   closure; other types can implement it too.
+//! - [`ToolDefinition`] holds a tool's name, description, parameter schema and [`ToolPolicy`].
+//! - [`ToolRef`] is a cheap reference to a tool. A [`Toolset`] provides tools that are known only
+//!   at run time.
+//! - [`ToolOutput`] and [`ToolError`] are the two outcomes of a call.
+//!
+//! A tool does not depend on the agent that calls it.
+
+// `invoke.rs` executes a model's call: it checks scopes and arguments, applies time-out,
+// retries, concurrency and size limits, and catches panics. `call_in_step.rs` does the same for
+// a `#[tool]` function that a workflow step calls, and also reads and writes the call's records
+// in the journal. `compensation.rs` and `compensated_run.rs` undo completed calls.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod answer_schema;
@@ -46,7 +57,6 @@ mod toolset;
 mod undecided;
 mod undo_check;
 mod user_question;
-#[cfg(any(feature = "mcp", feature = "a2a-client"))]
 mod waiting_call;
 mod wire_name;
 
@@ -59,7 +69,8 @@ pub use self::ask_user::AskUser;
 #[cfg(feature = "documents")]
 pub(crate) use self::built_in::{BUILT_IN, built_in};
 pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
-pub(crate) use self::call_answer::CallAnswer;
+#[doc(hidden)]
+pub use self::call_answer::CallAnswer;
 pub(crate) use self::call_approval::{CallQuestion, can_be_answered, unanswerable};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_by_name::call_with_approval;
@@ -109,12 +120,13 @@ pub(crate) use self::undecided::{
 };
 pub(crate) use self::undo_check::undo_misfit;
 pub use self::user_question::UserQuestion;
-#[cfg(any(feature = "mcp", feature = "a2a-client"))]
-pub(crate) use self::waiting_call::WaitingCall;
-#[cfg(feature = "mcp")]
-pub(crate) use self::waiting_call::ask_within_call;
+#[doc(hidden)]
+pub use self::waiting_call::WaitingCall;
+#[doc(hidden)]
+pub use self::waiting_call::ask_within_call;
 use self::wire_name::Renamed;
-pub(crate) use self::wire_name::{is_dotted, wire_name};
+#[doc(hidden)]
+pub use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Result;
 pub(crate) use crate::executor::{HiddenEffect, StepTurn};
@@ -123,96 +135,113 @@ use crate::resource::{ResourceKey, Resources};
 use crate::run::{Around, Host};
 pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 
-/// Something a model can call: a definition and a body.
+/// A tool that a model can call: a definition and a body.
 ///
-/// `#[tool]` implements it for the struct of the function's name. Implement it by hand for tools that are made at run
-/// time and do not fit [`FnTool`].
+/// `#[tool]` implements this trait for a struct with the function's name. Implement it yourself for
+/// tools that are created at run time and do not fit [`FnTool`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
     note = "put `#[tool]` on the function and name its path, as in `tools![my_function]`"
 )]
 pub trait Tool: Send + Sync {
-    /// Name, description, schema and policy. The same at every call.
+    /// Returns the name, description, schema and policy. The definition is the same for every call.
     fn definition(&self) -> &Arc<ToolDefinition>;
 
-    /// Runs the tool. `arguments` is JSON text as the caller wrote it, an empty one counts as `{}`; it fits the schema
-    /// unless [`checks_arguments`](Self::checks_arguments) says that this checks it.
+    /// Runs the tool.
     ///
+    /// `arguments` is JSON text as the caller wrote it. Empty text counts as `{}`. Unless
+    /// [`checks_arguments`](Self::checks_arguments) returns `true`, the arguments were already
+    /// checked against the schema.
+    ///
+    /// # Cancel safety
     /// Dropping the future cancels the tool.
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a>;
 
-    /// The JSON Schema of its answer, where that is known. Default: it is not.
+    /// Returns the JSON Schema of the tool's answer, if it is known. Default: `None`.
     fn output_schema(&self) -> Option<serde_json::Value> {
         None
     }
 
-    /// The resources the body asks for, so that a missing one is found when the agent is built or a run begins.
+    /// Returns the resources that the body uses. A missing one is then reported when the agent is
+    /// built or the run starts.
     fn resources(&self) -> Vec<ResourceKey> {
         Vec::new()
     }
 
-    /// Whether [`call`](Self::call) itself refuses arguments that do not fit the schema, as tools do that read them into
-    /// types of Rust. Of any other tool, they are checked against the schema before it is called (feature `dynamic`), and so
-    /// are arguments of a tool whose schema limits values beyond their types, as `maxLength` does.
+    /// Returns `true` if [`call`](Self::call) itself rejects arguments that do not fit the schema,
+    /// as tools do that deserialize them into Rust types. Default: `false`.
+    ///
+    /// With the feature `dynamic`, the arguments of any other tool are checked against the schema
+    /// before the call. The same applies to every tool whose schema limits values beyond their
+    /// types, as `maxLength` does.
     fn checks_arguments(&self) -> bool {
         false
     }
 
-    /// Whether a person answers its calls in an agent's run with a store, in the place of [`call`](Self::call): the run asks
-    /// the tool's [`question`](Self::question), waits as long as it takes, also over restarts, and the answer is the call's
-    /// result. Anywhere else, and where a test replaces the tool, it is called.
+    /// Returns `true` if a person answers the calls of this tool. Default: `false`.
+    ///
+    /// In an agent's run with a store, the run sends the tool's [`question`](Self::question) to a
+    /// person instead of calling [`call`](Self::call). It waits for the answer, also across
+    /// restarts, unless the question has a time limit. The answer becomes the result of the call.
+    /// In all other places, and if a test replaces the tool, `call` is used.
     fn asks(&self) -> bool {
         false
     }
 
-    /// What a person is asked about a call with these arguments, of a tool that [`asks`](Self::asks).
+    /// Returns the question for a person about a call with these arguments. Used only if
+    /// [`asks`](Self::asks) returns `true`.
     ///
     /// # Errors
-    /// Why nobody can be asked; the caller learns it, and nobody is asked.
+    /// The reason why the question cannot be sent. The caller receives it as the result of the
+    /// call.
     fn question(&self, arguments: &str) -> Result<UserQuestion, ToolError> {
         let _ = arguments;
         Err(ToolError::new("this tool asks nobody"))
     }
 
-    /// The tool as an agent of a host has it; `None` when it is the same everywhere.
+    /// Returns the tool adapted to the host of an agent, or `None` if the tool is the same on every
+    /// host.
     #[doc(hidden)]
     fn within(&self, _: ToolHost<'_>) -> Option<Result<ToolRef>> {
         None
     }
 
-    /// What is known of it before its definition is made: the name in that, and the file and the line where it is written.
+    /// Returns the tool's name, source file and line without building its definition.
     #[doc(hidden)]
     fn written(&self) -> Option<(&'static str, &'static str, u32)> {
         None
     }
 
-    /// The agent or the workflow that it is, described.
+    /// Returns the description of the agent or workflow that this tool wraps.
     #[doc(hidden)]
     fn inside(&self) -> Option<Box<dyn std::any::Any>> {
         None
     }
 
-    /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
+    /// Returns `true` if the body is a `#[tool]` function. Such a function finds the current step
+    /// without help.
     #[doc(hidden)]
     fn announces_itself(&self) -> bool {
         false
     }
 
-    /// Returns true if a call of that function needs a scope or an approval.
+    /// Returns `true` if a call of that function needs a scope or an approval.
     #[doc(hidden)]
     fn is_guarded(&self) -> bool {
         false
     }
 
-    /// Whether that function is not `async`, so that its call within an expression cannot wait for a record.
+    /// Returns `true` if that function is not `async`. A call of it inside an expression cannot
+    /// wait until its record is stored.
     #[doc(hidden)]
     fn returns_at_once(&self) -> bool {
         false
     }
 }
 
-/// Where a tool is to be called: what an agent as a tool has when it was given nothing of its own.
+/// The host and resources at the place of a call. An agent that is used as a tool falls back to
+/// them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct ToolHost<'a> {
@@ -220,7 +249,7 @@ pub struct ToolHost<'a> {
     pub(crate) resources: &'a Resources,
 }
 
-/// What [`Tool::call`] returns: an answer that is there already, or a future.
+/// The return type of [`Tool::call`]: a finished answer, a future, or a blocking task.
 pub struct ToolFuture<'a>(Inner<'a>);
 
 enum Inner<'a> {
@@ -230,19 +259,23 @@ enum Inner<'a> {
 }
 
 impl<'a> ToolFuture<'a> {
-    /// An answer that is there already.
+    /// Creates a future that is finished already.
     pub fn ready(result: Result<ToolOutput, ToolError>) -> Self {
         Self(Inner::Ready(Some(result)))
     }
 
-    /// An answer that has to be waited for.
+    /// Creates a future whose answer is awaited.
     pub fn pending(future: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a) -> Self {
         Self(Inner::Boxed(Exclusive::new(Box::pin(future))))
     }
 
-    /// Runs `body` on tokio's threads for blocking work. It cannot be stopped from outside: after a time-out or a
-    /// cancellation it runs on and its answer is dropped.
+    /// Runs `body` on tokio's threads for blocking work.
+    ///
+    /// A running body cannot be stopped: after a time-out or a cancellation it runs to its end, and
+    /// its answer is dropped.
     pub fn blocking(body: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static) -> Self {
+        // The blocking thread does not inherit task-locals, so the scope of the caller is passed to
+        // it.
         let around = Around::current();
         Self(Inner::Blocking(tokio::task::spawn_blocking(move || around.sync_scope(body))))
     }
@@ -261,6 +294,8 @@ impl Future for ToolFuture<'_> {
             Inner::Boxed(future) => future.get_mut().as_mut().poll(cx),
             Inner::Blocking(handle) => Poll::Ready(match ready!(Pin::new(handle).poll(cx)) {
                 Ok(result) => result,
+                // A panic of the body continues here, so that it is caught like a panic of an async
+                // body.
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(error) => Err(ToolError::new(format!("the tool was stopped: {error}"))),
@@ -276,7 +311,7 @@ impl fmt::Debug for ToolFuture<'_> {
     }
 }
 
-/// A tool by reference: linked into the program or shared. Cloning is cheap.
+/// A reference to a tool that is linked into the program or shared. Cloning is cheap.
 #[derive(Clone)]
 pub struct ToolRef(Kind);
 
@@ -288,13 +323,15 @@ enum Kind {
 }
 
 impl ToolRef {
-    /// A tool that lives as long as the program.
+    /// Creates a reference to a tool that lives as long as the program.
     pub const fn linked(tool: &'static dyn Tool) -> Self {
         Self(Kind::Linked(tool))
     }
 
-    /// The name that a program knows the tool by, such as `mcp.files.read`. A model calls it by the name in its
-    /// [`definition`](Tool::definition), which is `mcp__files__read` then; mostly both are the same.
+    /// Returns the name under which the program knows the tool, such as `mcp.files.read`.
+    ///
+    /// A model uses the name in the tool's [`definition`](Tool::definition), which is
+    /// `mcp__files__read` in this case. For most tools both names are the same.
     pub fn catalogue_name(&self) -> &Arc<str> {
         match &self.0 {
             Kind::Renamed(tool) => tool.name(),
@@ -302,12 +339,13 @@ impl ToolRef {
         }
     }
 
-    /// The name that a model calls it by. It is known of a linked tool before its schema is made.
-    pub(crate) fn name(&self) -> &str {
+    /// Returns the name that a model uses. For a linked tool this does not build its schema.
+    #[doc(hidden)]
+    pub fn name(&self) -> &str {
         self.written().map_or_else(|| &*self.definition().name, |(name, ..)| name)
     }
 
-    /// Where it is written.
+    /// Returns the place in the source where the tool is defined.
     pub(crate) fn source(&self) -> Option<SourceLocation> {
         match self.written() {
             Some((_, file, line)) => Some(SourceLocation::new(file, line)),
@@ -315,17 +353,18 @@ impl ToolRef {
         }
     }
 
-    /// The same tool known by another name, and called by the wire name of that.
+    /// Returns the same tool under another name. Models call it by the wire name of the new name.
     pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
         let inner = match &self.0 {
+            // Renaming a renamed tool replaces its name, instead of wrapping it twice.
             Kind::Renamed(tool) => tool.inner().clone(),
             Kind::Linked(_) | Kind::Shared(_) => self.clone(),
         };
         Self(Kind::Renamed(Arc::new(Renamed::new(inner, name.into()))))
     }
 
-    /// The tool as a model may have it: one with dots in its name gets a wire name.
-    pub(crate) fn with_wire_name(self) -> Self {
+    /// Returns the tool as a model can call it: a tool with dots in its name gets a wire name.
+    pub fn with_wire_name(self) -> Self {
         match &self.0 {
             Kind::Linked(_) | Kind::Shared(_) if is_dotted(self.name()) => {
                 self.renamed(Arc::clone(&self.definition().name))
@@ -334,7 +373,7 @@ impl ToolRef {
         }
     }
 
-    /// The tool under the name that it has of itself.
+    /// Returns the tool under its original name.
     #[cfg(feature = "dynamic")]
     pub(crate) fn original(&self) -> &Self {
         match &self.0 {
@@ -343,7 +382,8 @@ impl ToolRef {
         }
     }
 
-    /// Whether both are one tool, however often it was named.
+    /// Returns `true` if both references have the same name and the same definition. A renamed copy
+    /// is another tool.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.name() == other.name() && Arc::ptr_eq(self.definition(), other.definition())
     }
@@ -379,10 +419,11 @@ impl From<Arc<dyn Tool>> for ToolRef {
     }
 }
 
-/// The tools of these paths, as [`Agent::tools`](crate::Agent::tools) takes them.
+/// Creates the list of tools for [`Agent::tools`](crate::Agent::tools) from paths of functions.
 ///
-/// Each path names a function under `#[tool]`; anything else is a compile error at the path. A path is found as `use`
-/// finds it: a tool that is called like a crate of the program is named with its module, `self::time`.
+/// Each path names a `#[tool]` function; other paths are compile errors at the path. Paths are
+/// resolved as in a `use` item: write `self::time` for a tool that has the same name as a crate of
+/// the program.
 ///
 /// ```
 /// use agentflow::prelude::*;

@@ -1,4 +1,4 @@
-//! `NodeQuestion`: settings for the question about a tool call that needs an approval. It asks nothing.
+//! `NodeQuestion`: settings of the question about a tool call that needs an approval.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::tool_definition::ToolDefinition;
 /// Settings of the question about a call, from its node or its tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeQuestion {
-    /// The text of the question; by default the call with its arguments.
+    /// Text of the question. By default it is the call with its arguments.
     pub(crate) text: Option<Arc<str>>,
     /// Time limit for the answer in milliseconds.
     pub(crate) timeout_ms: Option<u64>,
@@ -17,7 +17,7 @@ pub(crate) struct NodeQuestion {
 }
 
 impl NodeQuestion {
-    /// The settings in the policy of a tool.
+    /// Returns the settings in the policy of a tool.
     pub(super) fn of_tool(definition: &ToolDefinition) -> Self {
         let limit = definition.policy.approve_timeout;
         Self {
@@ -27,7 +27,8 @@ impl NodeQuestion {
         }
     }
 
-    /// Returns true if the node failed because its question timed out, and is to be skipped then.
+    /// Returns `true` if the node failed because its question timed out and the settings say to
+    /// skip the node then.
     pub(crate) fn passes_over(&self, failure: &Failure) -> bool {
         self.on_timeout == OnTimeout::Skip && failure.kind == FailureKind::Timeout && !failure.retryable
     }

@@ -1,8 +1,9 @@
-//! Reads the JSON text of a call into a function's parameters; `schema.rs` makes their JSON Schema from the same
-//! description, so the two cannot disagree.
+//! Reads the JSON arguments of a call into a function's parameters. `schema.rs` builds the JSON
+//! Schema from the same description, so the two cannot disagree.
 //!
-//! The usual path parses the text straight into the typed values; only when that fails is the text parsed again,
-//! argument by argument, to find the path, the expected type and the value seen.
+//! The fast path parses the text directly into the typed values. If that fails, the text is parsed
+//! again argument by argument, to report the path, the expected type and the actual value of each
+//! problem.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -25,7 +26,7 @@ use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
 use crate::tuples::all_the_tuples;
 
-/// What a parameter of a `#[tool]` function can be: any owned value with a schema, or [`Inject`].
+/// Types of a `#[tool]` function's parameters: any owned value with a schema, or [`Inject`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
@@ -34,7 +35,7 @@ use crate::tuples::all_the_tuples;
     note = "the context is taken by reference and first, as `cx: &Context`"
 )]
 pub trait ToolParam: Sized + Send + 'static {
-    /// Whether the program provides the value, so that the model never sees the parameter.
+    /// `true` if the program provides the value, so that the model does not see the parameter.
     #[doc(hidden)]
     const INJECTED: bool;
 
@@ -44,7 +45,8 @@ pub trait ToolParam: Sized + Send + 'static {
     #[doc(hidden)]
     fn read<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Self, M::Error>;
 
-    /// The value when no argument was given: an injected one, or what the type makes of nothing.
+    /// Returns the value for a missing argument: an injected resource, or the type's own default,
+    /// such as `None` for an `Option`.
     #[doc(hidden)]
     fn absent(cx: Option<&Context>) -> Option<Self>;
 
@@ -105,7 +107,7 @@ impl<T: ?Sized + Send + Sync + 'static> ToolParam for Inject<T> {
     }
 }
 
-/// A deserializer of nothing: an `Option` becomes `None`, everything else fails.
+/// Deserializer for a missing value: an `Option` becomes `None`, every other type fails.
 struct Absent;
 
 impl<'de> Deserializer<'de> for Absent {
@@ -125,7 +127,7 @@ impl<'de> Deserializer<'de> for Absent {
     }
 }
 
-/// What the default of a parameter must be able to do.
+/// Types that can have a default: the default is shown in the schema, so it must be serializable.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot have a default",
     label = "the default cannot be shown in the schema",
@@ -136,7 +138,7 @@ pub trait ParamDefault: serde::Serialize + Send + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: serde::Serialize + Send + 'static> ParamDefault for T {}
 
-/// The function behind `#[tool(default = ..)]`, for the body and for the schema.
+/// The function of `#[tool(default = ..)]`, for the body and for the schema.
 #[derive(Clone, Copy)]
 pub(super) struct DefaultFn {
     /// A `fn() -> T`.
@@ -151,7 +153,7 @@ impl DefaultFn {
     }
 }
 
-/// One parameter as the attribute sees it.
+/// A parameter as seen by the attribute.
 pub struct Param {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
@@ -159,7 +161,8 @@ pub struct Param {
 }
 
 impl Param {
-    /// `_filled` is what [`Probe`](super::probe::Probe) says of its type.
+    /// Creates a parameter. `_filled` is the [`Probe`](super::probe::Probe) constant of its type; a
+    /// type of shared state fails to compile.
     pub const fn new<F: Filled>(name: &'static str, description: &'static str, _filled: F) -> Self {
         Self { name, description, default: None }
     }
@@ -177,11 +180,11 @@ impl Param {
     }
 }
 
-/// One parameter as its type sees it.
+/// A parameter as seen by its type.
 pub struct ParamType {
     injected: bool,
     pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
-    /// The value when no argument is given, where there is one.
+    /// Returns the value for a missing argument, if the type has one.
     absent: fn() -> Option<Box<dyn Any + Send>>,
     from_json: fn(&str) -> Result<Box<dyn Any + Send>, Refusal>,
     resource: fn() -> Option<ResourceKey>,
@@ -203,7 +206,7 @@ impl ParamType {
     }
 }
 
-/// All parameters of one function: what the attribute and what the types know, in the same order.
+/// All parameters of a function, from the attribute and from the types, in the same order.
 #[derive(Clone, Copy)]
 pub(crate) struct Parameters {
     pub(crate) params: &'static [Param],
@@ -211,13 +214,13 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Those the model fills in, with their positions.
+    /// Returns the parameters that the model fills in, with their positions.
     pub(super) fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
         let pairs = self.params.iter().zip(self.types);
         pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
     }
 
-    /// The one of a name; it is looked for first where it likely is.
+    /// Finds a parameter by name. The position `likely` is checked first.
     #[inline]
     fn find(&self, name: &str, likely: usize) -> Option<usize> {
         let is_named = |param: &Param| param.name == name;
@@ -228,13 +231,13 @@ impl Parameters {
         (!self.types[index].injected).then_some(index)
     }
 
-    /// What the program must provide.
+    /// Returns the resources that the program must provide.
     pub(crate) fn resources(self) -> Vec<ResourceKey> {
         self.types.iter().filter_map(|of| (of.resource)()).collect()
     }
 }
 
-/// The parameters of one function, as a tuple.
+/// The parameters of a function as a tuple.
 pub(crate) trait ToolParams: Sized + 'static {
     const TYPES: &'static [ParamType];
 
@@ -256,6 +259,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
     if let Some(value) = param.default.and_then(DefaultFn::value::<T>) {
         return Ok(value);
     }
+    // An injected parameter is never in the JSON; `absent` looks it up in the context.
     T::absent(Some(cx)).ok_or_else(|| match T::resource() {
         Some(key) => ToolError::new(format!(
             "the program gave this agent no resource of type {}; other arguments do not help",
@@ -317,7 +321,8 @@ pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, argument
     let visitor = Straight::<T> { parameters, of: PhantomData };
     let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
         Ok(slots) => {
-            // The keys of the arguments themselves were checked on the way; those of objects in them were not.
+            // The keys of the arguments themselves were checked on the way; those of objects in
+            // them were not.
             let has_objects = memchr::memchr(b'{', &text.as_bytes()[1..]).is_some();
             if has_objects && !strict::surely_unique(text) {
                 strict::check(text).map_err(|error| not_json(&error))?;
@@ -330,17 +335,17 @@ pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, argument
             slots
         }
     };
-    // When something is missing, whatever else is wrong or missing is reported with it.
+    // If an argument is missing, report all other problems together with it.
     T::finish(slots, parameters.params, cx)
         .map_err(|error| read_slowly(parameters, text, &mut |_, _| {}).err().unwrap_or(error))
 }
 
-/// The arguments of a call as they count: nothing at all is an object of none.
+/// Returns the arguments text. Empty text counts as an empty object.
 pub(super) fn given(arguments: &str) -> &str {
     if arguments.trim_ascii().is_empty() { "{}" } else { arguments }
 }
 
-/// The names of a call's arguments, each there once.
+/// Returns the names of a call's arguments. Duplicate names are an error.
 pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
     strict::keys(text).map_err(|error| not_json(&error))?.ok_or_else(|| {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
@@ -348,7 +353,7 @@ pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
     })
 }
 
-/// The arguments as a value.
+/// Parses the arguments as a JSON object.
 pub(super) fn read_object(arguments: &str) -> Result<Value, ToolError> {
     let text = given(arguments);
     names_in(text)?;
@@ -356,7 +361,8 @@ pub(super) fn read_object(arguments: &str) -> Result<Value, ToolError> {
 }
 
 fn not_json(error: &serde_json::Error) -> ToolError {
-    // What breaks a rule of ours is JSON all the same.
+    // A violation of the strict rules, such as a duplicate key, is a data error: the text is still
+    // JSON.
     ToolError::invalid_arguments(match error.classify() {
         Category::Data => format!("the arguments cannot be read: {error}"),
         _ => format!("the arguments are not valid JSON: {error}"),
@@ -377,9 +383,9 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut slots = T::empty();
-        // A function has at most 16 parameters.
+        // A function has at most 16 parameters, so the bits of a `u16` suffice.
         let mut seen = 0_u16;
-        // Arguments mostly come in the order of the parameters.
+        // Models mostly send arguments in the order of the parameters.
         let mut likely = 0;
         while let Some(index) = map.next_key_seed(Key { parameters: &self.parameters, likely })? {
             likely = index + 1;
@@ -420,7 +426,8 @@ impl Visitor<'_> for Key<'_> {
     }
 }
 
-/// The way that explains. It also accepts what JSON Schema calls an integer and serde does not, such as `2.0`.
+/// Reads each argument separately and explains all problems. Accepts integers in the sense of JSON
+/// Schema, such as `2.0`, which serde rejects.
 fn read_slowly(
     parameters: Parameters,
     text: &str,
@@ -432,7 +439,8 @@ fn read_slowly(
     read_named(&shown, text, set)
 }
 
-/// Reads arguments of parameters that have no defaults; what is not given and has no value is refused.
+/// Reads the arguments of parameters without defaults. A missing argument is an error unless its
+/// type accepts that.
 pub(crate) fn read_each(
     parameters: &[(&'static str, &ParamType)],
     arguments: &str,
@@ -450,14 +458,15 @@ pub(crate) fn read_each(
 /// Maximum number of unknown arguments in an error.
 const MOST_UNKNOWN: usize = 20;
 
-/// Argument by argument, all complaints together; of each parameter its place, its name and whether it has a default.
+/// Reads each argument separately and collects all problems. Each parameter has its position, name,
+/// type, and a flag that is `true` if it has a default.
 fn read_named(
     shown: &[(usize, &str, &ParamType, bool)],
     text: &str,
     set: &mut dyn FnMut(usize, Box<dyn Any + Send>),
 ) -> Result<(), ToolError> {
     names_in(text)?;
-    // Ordered by name, as the complaints then are.
+    // Sorted by name, so that the order of the problems does not depend on the model.
     let arguments: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let mut complaints = Vec::new();
     let mut unknown = 0_usize;
@@ -486,8 +495,11 @@ fn read_named(
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 
-/// Reads a text, and if it is refused once more with its whole numbers as integers.
+/// Reads a text. If that fails, tries once more with whole numbers such as `2.0` written as
+/// integers.
 pub(super) fn with_integers<T, E>(text: &str, read: impl Fn(&str) -> Result<T, E>) -> Result<T, E> {
+    // If the second attempt fails too, the original error is returned, because it describes the
+    // model's text.
     read(text).or_else(|refusal| match strict::with_integers(text) {
         Some(text) => read(&text).map_err(|_| refusal),
         None => Err(refusal),
@@ -498,7 +510,7 @@ fn missing_argument(name: &str) -> String {
     format!("`{name}`: this argument is missing; give it a value")
 }
 
-/// What is said of an argument that a tool does not have, with the names of those it has.
+/// Returns the message for an unknown argument, with the nearest name or all known names.
 pub(super) fn unknown_argument<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(name, known.clone()) {
         near @ Some(_) => format!("`{name}`: there is no such argument{}", did_you_mean(near)),
@@ -510,9 +522,10 @@ pub(super) fn unknown_argument<'n>(name: &str, known: impl Iterator<Item = &'n s
     }
 }
 
-/// Why a type refused a value.
+/// The reason why a type rejected a value.
 pub struct Refusal {
-    /// From the argument to the value, such as `.items[2].price`; empty for the argument itself.
+    /// Path from the argument to the value, such as `.items[2].price`. Empty for the argument
+    /// itself.
     path: String,
     message: String,
     seen: String,
@@ -530,7 +543,7 @@ impl Refusal {
                 Segment::Enum { variant } => (format!(".{variant}"), at.get(variant)),
                 Segment::Unknown => break,
             };
-            // A path that the value does not have: what is missing is missing here.
+            // The value does not have the rest of the path: the missing part belongs here.
             let Some(inner) = inner else { break };
             path.push_str(&step);
             at = inner;
@@ -544,7 +557,7 @@ impl Refusal {
     }
 }
 
-/// A value for an error message: at most 120 bytes.
+/// Formats a value for an error message, with at most 120 bytes.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.len() <= 120 { text } else { format!("{}…", head(&text, 117)) }

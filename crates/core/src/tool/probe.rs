@@ -1,9 +1,9 @@
-//! Finds parameters that a model should not fill in: types that change through a shared reference, such as `Mutex`.
-//! Serde and schemars look through them, so the model would be asked for the contents and each call would get a new
-//! value.
+//! Detects parameter types that a model should not fill in: types with interior mutability, such as
+//! `Mutex`.
 //!
-//! It finds the types by method resolution and not by name: an inherent associated constant takes precedence over a
-//! trait's.
+//! Serde and schemars see through these types. The model would be asked for the contents, and each
+//! call would get a new value. The detection uses method resolution and not names: an inherent
+//! associated constant takes precedence over a trait's constant.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, RwLock};
 
-/// Asks of the type of a parameter how it is filled in: `Probe::<T>::FILLED`.
+/// Queries how a parameter of a type gets its value: `Probe::<T>::FILLED`.
 pub struct Probe<T: ?Sized>(PhantomData<T>);
 
-/// By the model, or by the program with an [`Inject`](crate::Inject).
+/// The model fills in the value, or the program provides it with [`Inject`](crate::Inject).
 #[derive(Clone, Copy)]
 pub struct Value;
 
-/// By nobody.
+/// The type is shared state, which is not allowed as a parameter.
 pub struct SharedState<T: ?Sized>(PhantomData<T>);
 
 pub trait Probed {
@@ -49,7 +49,7 @@ shared! {
     [] AtomicU8 [] AtomicU16 [] AtomicU32 [] AtomicU64 [] AtomicUsize
 }
 
-/// What the answer to [`Probe`] must be.
+/// Trait bound on the result of a [`Probe`]. Its diagnostic explains the mistake.
 #[diagnostic::on_unimplemented(
     message = "a tool's parameter cannot be state that is shared",
     label = "the model would be asked for what is inside, and each call would get one of its own",

@@ -1,6 +1,4 @@
-//! `Registry`: the tools linked into the program and those added while it runs, by name.
-//!
-//! Registering gives a tool to nobody: an agent has only the tools that it names or selects.
+//! `Registry`: the tools that are linked into the program or added at run time, by name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,13 +11,16 @@ use crate::linked;
 use crate::message::{ToolCall, ToolResult};
 use crate::tool_definition::is_valid_name;
 
-/// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
+/// Tools by name.
+///
+/// Registering a tool does not give it to any agent: an agent has the tools that it names or
+/// selects.
 ///
 /// # Why a tool may be missing
 ///
-/// The linker leaves out a crate that nothing refers to, and the crate's tools with it. A program whose tools live in a
-/// library it never names otherwise writes `use my_tools as _;`. [`expect`](Self::expect) turns such a loss into an
-/// error at start-up.
+/// The linker drops a crate that the program never refers to, together with the crate's tools. If
+/// your tools are in a library that the program does not name otherwise, write `use my_tools as
+/// _;`. [`expect`](Self::expect) turns a missing tool into an error at start-up.
 ///
 /// ```standalone_crate
 /// use agentflow::prelude::*;
@@ -44,18 +45,20 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without tools.
+    /// Creates a registry without tools.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All tools that are linked into the program, collected at the first call.
+    /// Returns all tools that are linked into the program. They are collected at the first call.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when two have one name, [`RegistryError::InvalidName`].
+    /// [`RegistryError::Duplicate`] if two tools have the same name,
+    /// [`RegistryError::InvalidName`], or another error of [`register`](Self::register).
     #[doc(alias = "from_link")]
     #[doc(alias = "discover_tools")]
     pub fn linked() -> Result<&'static Self, RegistryError> {
+        // The set of linked tools cannot change, so the error is cached too.
         static LINKED: OnceLock<Result<Registry, RegistryError>> = OnceLock::new();
         LINKED
             .get_or_init(|| {
@@ -67,13 +70,15 @@ impl Registry {
             .map_err(Clone::clone)
     }
 
-    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool). One whose name has dots, such as `files.read`, is called
-    /// by its wire name, `files__read`.
+    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool). Models call a tool with dots in its
+    /// name, such as `files.read`, by its wire name, `files__read`.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::WireName`] when another
-    /// one has the same wire name, [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`],
-    /// [`RegistryError::InvalidSchema`].
+    /// - [`RegistryError::Duplicate`] if a tool with this name exists.
+    /// - [`RegistryError::WireName`] if a tool with another name has the same wire name.
+    /// - [`RegistryError::InvalidName`] if the name is not allowed.
+    /// - [`RegistryError::NoObjectSchema`] if the parameter schema is not an object's.
+    /// - [`RegistryError::InvalidSchema`] if the parameter schema is not valid (feature `dynamic`).
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into().with_wire_name();
         if let Some(problem) = problem_of(&tool) {
@@ -93,10 +98,10 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool of a name; a name with dots finds the tool of its wire name.
+    /// Returns the tool with this name. A name with dots finds the tool with its wire name.
     ///
     /// # Errors
-    /// [`RegistryError::NotFound`], which offers the nearest name.
+    /// [`RegistryError::NotFound`], which suggests the nearest name.
     pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
         self.of_name(name).ok_or_else(|| RegistryError::NotFound {
             name: name.to_owned(),
@@ -104,7 +109,7 @@ impl Registry {
         })
     }
 
-    /// The names that a program knows the tools by, ordered.
+    /// Returns the names under which the program knows the tools, sorted.
     fn catalogue_names(&self) -> Vec<&Arc<str>> {
         let mut names: Vec<&Arc<str>> = self.tools().map(ToolRef::catalogue_name).collect();
         names.sort();
@@ -114,13 +119,14 @@ impl Registry {
     fn of_name(&self, name: &str) -> Option<&ToolRef> {
         self.tools
             .get(name)
+            // Two catalogue names may share a wire name, so the catalogue name is compared too.
             .or_else(|| self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name))
     }
 
-    /// Checks that the program has the tools it counts on.
+    /// Checks that the tools the program relies on are registered.
     ///
     /// # Errors
-    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is explained
+    /// [`RegistryError::NotLinked`] with all missing names. The usual reason is explained
     /// [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
@@ -128,7 +134,8 @@ impl Registry {
         if missing.is_empty() { Ok(()) } else { Err(RegistryError::NotLinked { names: missing }) }
     }
 
-    /// The tools whose scopes are all among these, ordered by name. A tool without scopes is among them.
+    /// Returns the tools that require no scopes except these, ordered by name. Tools without scopes
+    /// are included.
     pub fn with_scopes<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<ToolRef> {
         let scopes: Vec<&str> = scopes.into_iter().collect();
         self.tools()
@@ -137,25 +144,27 @@ impl Registry {
             .collect()
     }
 
-    /// All tools, ordered by name.
+    /// Returns all tools, ordered by name.
     pub fn tools(&self) -> impl Iterator<Item = &ToolRef> {
         self.tools.values()
     }
 
-    /// All names, ordered.
+    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tools.keys().map(|name| &**name)
     }
 
-    /// The definitions of all tools, as a model gets them.
+    /// Returns the definitions of all tools, in the form that a model receives.
     pub fn manifest(&self) -> ToolManifest {
         self.tools().map(|tool| Arc::clone(tool.definition())).collect()
     }
 
-    /// Calls a tool by name, outside of any agent. Whatever happens is in the result: an unknown name, wrong arguments,
-    /// a panic, a time-out, an error of a hook. No scope is granted but those in `scopes`. The middleware of the context's
-    /// runtime stands around the call. Outside of any run the runtime's sinks see its events, which nothing keeps; in a step
-    /// of a run it has none.
+    /// Calls a tool by name, outside of any agent.
+    ///
+    /// Every problem becomes part of the result: an unknown name, invalid arguments, a panic, a
+    /// time-out, an error of a hook. Only the scopes in `scopes` are granted. The middleware of the
+    /// context's runtime is applied. Outside of a run, the runtime's sinks receive the events of
+    /// the call, and no journal stores them. In a step of a run, the call has no events.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.of_name(&call.name) {
             Some(tool) => invoke_hooked(&**tool, cx, call, scopes).await,
@@ -164,16 +173,16 @@ impl Registry {
     }
 }
 
-/// What the schema of a tool's arguments is of.
+/// Name of the argument schema in errors.
 #[cfg(feature = "dynamic")]
 pub(crate) const PARAMETERS: &str = "parameters of the tool";
 
-/// What is wrong with a tool by itself, so that no model can have it and nobody can call it.
+/// Returns the defect that makes a tool unusable for models and programs, if it has one.
 pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
     if !is_valid_name(tool.name()) {
         return Some(RegistryError::InvalidName { name: tool.name().into(), source_location: tool.source() });
     }
-    // The schema of a function under `#[tool]` is made when it is first asked for, and is one of an object.
+    // The schema of a `#[tool]` function is built on first use and is always an object's.
     if tool.written().is_some() {
         return None;
     }
@@ -187,8 +196,8 @@ pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
     (tool.definition().parameters["type"] != "object").then(|| RegistryError::NoObjectSchema { name: name() })
 }
 
-/// The tools that are linked into the program, ordered by name and place; also those of which two have one name. None of
-/// their schemas is made for that.
+/// Returns the tools that are linked into the program, ordered by name and source location. Tools
+/// with equal names are all included. No schema is built.
 pub(crate) fn linked_tools() -> &'static [ToolRef] {
     static LINKED: OnceLock<Vec<ToolRef>> = OnceLock::new();
     LINKED.get_or_init(|| linked::items(|tool: &ToolRef| tool.written()))

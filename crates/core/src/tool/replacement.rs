@@ -1,8 +1,8 @@
-//! What stands in the place of tools, agents, workflows and persons, by their names, in all runs of a runtime: for tests,
-//! and to rehearse a program.
+//! Replacements of tools, agents, workflows and human answers by name, in all runs of a runtime.
+//! They are used in tests and to rehearse a program.
 //!
-//! It looks names up and hands calls over. It applies no policy and records nothing: the scheduler, approvals, scopes,
-//! time-outs and retries around a call stay what they are.
+//! This module looks up names and forwards calls. It applies no policy and records nothing:
+//! scheduling, approvals, scopes, time-outs and retries of a call stay the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +20,21 @@ use crate::resource::{ResourceKey, UnusedResources};
 use crate::run::{ControlRequest, Host, RunShared};
 use crate::value::Encoded;
 
-/// What a replacement stands for.
+/// The kind of item that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ReplacedKind {
     /// A tool.
     Tool,
-    /// An agent. The agent itself runs, with its instructions, its checks of the answer and its events; its model is
-    /// replaced.
+    /// An agent. Only its model is replaced: the agent still runs, with its instructions, its
+    /// checks of the answer and its events.
     Agent,
     /// A workflow that is a step of another run.
     Workflow,
 }
 
 impl ReplacedKind {
-    /// The word, such as `tool`.
+    /// Returns the name of the kind, such as `tool`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -54,18 +54,20 @@ impl fmt::Display for ReplacedKind {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ReplacedCall<'a> {
-    /// What is called.
+    /// The kind of the called item.
     pub kind: ReplacedKind,
-    /// Its name, as the replacement gave it.
+    /// The name, as returned by [`Replacement::names`].
     pub name: &'a str,
-    /// JSON: the arguments of a tool and the inputs of a workflow by their names; of an agent
-    /// `{"instructions": "..", "message": ".."}` with the newest message that it is asked.
+    /// The input as JSON. For a tool, its arguments by name; for a workflow, its inputs by name;
+    /// for an agent, `{"instructions": "..", "message": ".."}` with the newest message of the
+    /// conversation.
     pub arguments: &'a str,
-    /// Where in the run, such as `pay/tool#1.refund`. A model call of an agent does not know it.
+    /// The path of the call in the run, such as `pay/tool#1.refund`. `None` for an agent's model
+    /// call.
     pub path: Option<&'a StepPath>,
 }
 
-/// A call that is answered with an error.
+/// The error with which a replaced call ends.
 #[derive(Clone, Debug)]
 pub struct ReplacedError {
     pub(crate) error: ToolError,
@@ -73,7 +75,7 @@ pub struct ReplacedError {
 }
 
 impl ReplacedError {
-    /// The error in the function's own type, as its JSON, beside its text.
+    /// Adds the JSON of the error in the function's own error type.
     #[must_use]
     pub fn with_value(mut self, value: Encoded) -> Self {
         self.value = Some(value);
@@ -87,35 +89,42 @@ impl From<ToolError> for ReplacedError {
     }
 }
 
-/// Answers in the place of tools, agents, workflows and persons; given to
-/// [`RuntimeBuilder::replace`](crate::runtime::RuntimeBuilder::replace). `agentflow-testing` has the usual one, `Mocks`.
+/// Answers calls instead of tools, agents, workflows and people.
 ///
-/// A replacement is called wherever the thing of its name would have been: by an agent, by the node of a graph, by a
-/// `#[tool]`, `#[agent]` or `#[workflow]` function that is called in a step, however deep. What is called outside of a
-/// run is plain Rust and is not replaced, and neither is a `const fn`, nor a function that the body of a tool calls while a
-/// model called that tool.
+/// Set it with [`RuntimeBuilder::replace`](crate::runtime::RuntimeBuilder::replace).
+/// `agentflow-testing` has a ready implementation, `Mocks`.
+///
+/// A replacement is used for every call by name inside a run, at any depth: by an agent, by the
+/// node of a graph, and by a `#[tool]`, `#[agent]` or `#[workflow]` function that is called in a
+/// step. These calls are plain Rust and are not replaced:
+///
+/// - calls outside of a run,
+/// - calls of a `const fn`,
+/// - calls that the body of a tool makes while a model called that tool.
 #[async_trait]
 pub trait Replacement: Send + Sync {
-    /// What it stands for. Asked once, when the runtime is built.
+    /// Returns the kind and name of each replaced item. Called once, when the runtime is built.
     fn names(&self) -> Vec<(ReplacedKind, Arc<str>)>;
 
-    /// Answers a call, with the JSON that the real thing would give.
-    ///
-    /// Dropping the future cancels the call, as it does a tool.
+    /// Answers a call with the JSON that the real item would return.
     ///
     /// # Errors
-    /// The error that the real thing would give.
+    /// The error that the real item would return.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call, as for a tool.
     async fn call(&self, call: ReplacedCall<'_>) -> Result<ToolOutput, ReplacedError>;
 
-    /// Whether it answers the questions that runs ask persons. Asked once. Default: no.
+    /// Returns `true` if this replacement answers the questions that runs send to people. Called
+    /// once. Default: `false`.
     fn answers_questions(&self) -> bool {
         false
     }
 
-    /// Answers the question that is asked at a path, or leaves it open.
+    /// Answers the question at a path. `Ok(None)` leaves it open. Default: `Ok(None)`.
     ///
     /// # Errors
-    /// A sentence, with which the run is cancelled.
+    /// A message. The run is cancelled with it.
     async fn answer(&self, path: &StepPath, question: &ApprovalRequest) -> Result<Option<Encoded>, String> {
         let _ = (path, question);
         Ok(None)
@@ -125,20 +134,20 @@ pub trait Replacement: Send + Sync {
 /// The replacement of a runtime, with its names.
 pub(crate) struct Replacements {
     by: Arc<dyn Replacement>,
-    /// Tools by their wire name, all else by its name.
+    /// Tools by wire name, agents and workflows by name.
     names: Arc<Names>,
     answers: bool,
 }
 
-/// Each name as it was given, by its kind and the name that is looked up.
+/// The name as it was given, by its kind and the name used for the lookup.
 type Names = BTreeMap<(ReplacedKind, Arc<str>), Arc<str>>;
 
-/// Which tools of a host are replaced, for those who have no host at hand.
+/// The replaced tools of a host, for code that has no access to the host.
 #[derive(Clone)]
 pub(super) struct ReplacedTools(Arc<Names>);
 
 impl ReplacedTools {
-    /// Those of a host that replaces something.
+    /// Returns the replaced tools of a host, or `None` if it has no replacement.
     pub(super) fn of(host: &Host) -> Option<Self> {
         host.part::<Replacements>().map(|replacements| Self(Arc::clone(&replacements.names)))
     }
@@ -151,6 +160,7 @@ impl ReplacedTools {
 impl Replacements {
     pub(crate) fn new(by: impl Replacement + 'static) -> Self {
         let known = |(kind, name): (ReplacedKind, Arc<str>)| {
+            // Tools are looked up by the name in their definition, which is the wire name.
             let by = if kind == ReplacedKind::Tool { wire_name(&name).into() } else { Arc::clone(&name) };
             ((kind, by), name)
         };
@@ -165,25 +175,26 @@ pub(crate) struct NeededResource {
     pub(crate) key: ResourceKey,
     /// Wire name of the tool.
     tool: Arc<str>,
-    /// The tool and its agent, as an error names them.
+    /// Description of the tool and its agent for errors.
     pub(crate) by: String,
 }
 
 impl NeededResource {
-    /// The resources of a tool; `of` names its agent in an error.
+    /// Returns the resources of a tool. `of` describes its agent in errors.
     pub(crate) fn all_of(tool: &ToolRef, of: &str) -> Vec<Self> {
         let by = format!("the tool `{}`{of}", tool.catalogue_name());
         let need = |key| Self { key, tool: Arc::clone(&tool.definition().name), by: by.clone() };
         tool.resources().into_iter().map(need).collect()
     }
 
-    /// Returns true if a host replaces the tool, so that nothing takes the resource.
+    /// Returns `true` if the host replaces the tool, so that the resource is not needed.
     pub(crate) fn is_replaced(&self, host: &Host) -> bool {
         StandIn::of(host, ReplacedKind::Tool, &self.tool).is_some()
     }
 }
 
-/// The resources that linked tools take which are replaced, so that a step may inject them without having one.
+/// Returns the resources that are taken only by replaced linked tools. A step may inject them
+/// although they are missing.
 pub(crate) fn unused_resources(replacements: &Replacements) -> UnusedResources {
     let names = Arc::clone(&replacements.names);
     UnusedResources(Box::new(move |key| {
@@ -195,7 +206,7 @@ pub(crate) fn unused_resources(replacements: &Replacements) -> UnusedResources {
     }))
 }
 
-/// What stands in the place of one thing.
+/// The replacement of one tool, agent or workflow.
 #[derive(Clone)]
 pub(crate) struct StandIn {
     by: Arc<dyn Replacement>,
@@ -204,7 +215,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// That of a host for a name, a tool's being its wire name.
+    /// Returns the replacement that a host has for a name. For a tool this is the wire name.
     pub(crate) fn of(host: &Host, kind: ReplacedKind, name: &Arc<str>) -> Option<Self> {
         let Replacements { by, names, .. } = host.part()?;
         let name = names.get(&(kind, Arc::clone(name)))?;
@@ -221,16 +232,17 @@ impl StandIn {
     }
 }
 
-/// Returns true if a replacement answers questions to persons.
+/// Returns `true` if a replacement answers questions to people.
 pub(crate) fn answers_instead(host: &Host) -> bool {
     matches!(host.part(), Some(Replacements { answers: true, .. }))
 }
 
-/// Has the question at a path answered by what stands in the place of persons, if something does. The answer comes as a
-/// person's would, on another task.
+/// Lets the replacement answer the question at a path, if it answers questions. The answer arrives
+/// from another task, as a person's answer does.
 pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, question: &Arc<ApprovalRequest>) {
     let Some(Replacements { by, answers: true, .. }) = shared.host.part() else { return };
     let (by, shared) = (Arc::clone(by), Arc::downgrade(shared));
+    // The task holds only a weak reference, so that a pending answer does not keep the run alive.
     let (path, question) = (path.clone(), Arc::clone(question));
     tokio::spawn(async move {
         let answered = by.answer(&path, &question).await;
@@ -239,6 +251,7 @@ pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, questio
             Ok(None) => {}
             Ok(Some(answer)) => {
                 let request = ControlRequest::answer(&question.id_at(&path), answer, "replacement");
+                // A wrong answer of a test must not make the run wait forever.
                 if let Ok(Err(refused)) = shared.ask(request, None).await {
                     shared.cancel(format!("the answer that was given in a person's place was refused: {refused}"));
                 }

@@ -1,21 +1,23 @@
-//! Makes the JSON Schema of a tool's parameters from their types, docs and defaults. It reads no call; `parameters.rs`
-//! does.
+//! Creates the JSON Schema of a tool's parameters from their types, docs and defaults.
+//! `parameters.rs` reads the arguments of a call.
 
 use serde_json::{Map, Value};
 
 use super::parameters::{Param, ParamType, Parameters};
 
-/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
+/// Returns the JSON Schema of a call's arguments. It is a closed object, because an unknown
+/// argument is a mistake that must be reported.
 pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
     closed_object(parameters.shown().map(|(_, param, of)| (param.name, of, Some(param))))
 }
 
-/// The same of parameters that have neither descriptions nor defaults.
+/// Returns the JSON Schema of parameters without descriptions and defaults.
 pub(crate) fn parameters_of(parameters: &[(&'static str, &ParamType)]) -> Value {
     closed_object(parameters.iter().map(|(name, of)| (*name, *of, None)))
 }
 
 fn closed_object<'p>(parameters: impl Iterator<Item = (&'static str, &'p ParamType, Option<&'p Param>)>) -> Value {
+    // Subschemas are inlined. Recursive types still become `$defs`.
     let mut generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
@@ -51,8 +53,8 @@ fn closed_object<'p>(parameters: impl Iterator<Item = (&'static str, &'p ParamTy
     root
 }
 
-/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"`
-/// is not one. What the schema still cannot say is the range of such keys.
+/// Tightens the key patterns of maps with integer keys: the deserializer rejects leading zeros such
+/// as `"007"`. The schema cannot express the range of such keys.
 fn without_leading_zeros(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),

@@ -1,7 +1,8 @@
-//! `StepPlace`: the step of a workflow that polls a call. A call of a tool, an agent or a workflow finds it without being
-//! handed anything, is recorded below the step and can end the step.
+//! The current step of a workflow, in a task-local scope.
 //!
-//! It calls nothing and records nothing. Work that leaves the step's task, such as a spawned one, has no place.
+//! A call of a tool, an agent or a workflow finds the step without a parameter, is recorded below
+//! it, and can end it. This module calls and records nothing. Work that leaves the step's task,
+//! such as a spawned task, has no current step.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -26,75 +27,80 @@ use crate::run::{Around, Host};
 use crate::state::{EXIT, WITHOUT_OUTPUT};
 use crate::value::Encoded;
 
-/// Where calls are recorded: a step of a workflow, or the call of a tool in one.
+/// The scope below which calls are recorded: a workflow step, or the call of a tool inside a step.
 pub(crate) struct StepPlace {
     pub(crate) cx: Context,
-    /// The function that the step itself is the call of: its policy is the node's, and its first call is not recorded
-    /// a second time.
+    /// The function that the step itself calls. Its policy is the policy of the node, and its first
+    /// call is not recorded a second time.
     direct: Option<TypeId>,
     direct_called: AtomicBool,
-    /// Whether nothing can be recorded below it yet.
+    /// `true` if the journal cannot have records below this place yet.
     fresh: bool,
     pub(super) covered: Covered,
-    /// A person agreed to the node, and no call has used the approval yet.
+    /// `true` until a call uses the approval that a person gave to the node.
     approved: AtomicBool,
-    /// There is one when something was called here, or said of the step.
+    /// The calls at this place and their effects on the step. Created with the first of them.
     said: OnceLock<Box<Said>>,
-    /// The step, of a call in it.
+    /// The enclosing step, if this is a call of a tool.
     step: Option<Arc<Self>>,
     order: WrittenOrder,
 }
 
-/// The position of a step in the written order, which calls that the plan does not show wait for.
+/// The position of a step in the written order. Calls that the plan does not show wait for it.
 #[derive(Default)]
 pub(crate) struct WrittenOrder {
-    /// The turn of the step, unless the plan shows all that it does.
+    /// The turn of the step. `None` if the plan shows all effects of the step.
     pub(crate) turn: Option<Arc<StepTurn>>,
-    /// The step in which the workflow of this one was begun.
+    /// The step that started the workflow of this step.
     pub(crate) outer: Option<Arc<StepPlace>>,
 }
 
-/// What the node or the tool around a call has seen to already, so that a call that cannot wait need not.
+/// Duties that the enclosing node or tool has already fulfilled, so that a call that cannot wait
+/// does not have to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Covered {
-    /// A person agreed to it: to one call that cannot wait.
+    /// `true` if a person approved the node. The approval covers one call that cannot wait.
     pub(crate) approved: bool,
-    /// Its start is kept, and it is not repeated by itself.
+    /// `true` if the start of the enclosing node or call is stored and it is not retried on its
+    /// own.
     pub(crate) once: bool,
-    /// The question about the call that the node consists of. The call asks it.
+    /// The question about the call that the node consists of. The call sends it.
     pub(crate) question: Option<Arc<NodeQuestion>>,
-    /// It is a round of a repetition, which can end without an output.
+    /// `true` if the step is a round of a repetition, which can end without an output.
     pub(crate) is_round: bool,
 }
 
-/// Where a value is computed: a call that has no effect and that nobody watches is a plain call there, and any other is
-/// refused.
+/// The scope in which a value is computed. A call without effects, hooks or replacement is a plain
+/// function call there; any other call is refused.
 pub(crate) struct ValuePlace {
-    /// Whether hooks of the runtime stand around calls of tools.
+    /// `true` if the runtime has hooks for tool calls.
     pub(super) hooked: bool,
     /// The tools that the runtime replaces.
     pub(super) replaced: Option<ReplacedTools>,
 }
 
-/// The calls at a place and, at that of a step, what calls say of the step as a whole, however deep in it they are.
+/// The calls at a place. For a step also the events that concern the whole step, reported by calls
+/// at any depth.
 #[derive(Default)]
 struct Said {
-    /// The round ends without an output: that of the round before is the output of the repetition.
+    /// `true` if the round ended without an output. The previous round's output is then the output
+    /// of the repetition.
     without_output: AtomicBool,
     calls: Mutex<Option<Calls>>,
     failure: Mutex<Option<Failure>>,
-    /// The last failure of a call of ours, whose kind an error type of the program's own may hide.
+    /// The last failure of an SDK call. The program's own error type may hide its kind.
     last: Mutex<Option<Failure>>,
 }
 
 /// The calls at a place.
 pub(super) struct Calls {
-    /// The path below which they are recorded.
+    /// The path below which the calls are recorded.
     pub(super) base: StepPath,
     pub(super) history: History,
 }
 
-/// The payload with which a call that cannot wait ends its step: it unwinds to whoever polls the step.
+/// Panic payload with which a call that cannot wait ends its step. It unwinds to the poller of the
+/// step.
 pub(crate) struct EndsStep(Failure);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -102,7 +108,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl StepPlace {
-    /// A step. `fresh` says that no attempt at it began before.
+    /// Creates the place of a step. `fresh` is `true` if no attempt of the step was started before.
     pub(crate) fn of_step(
         cx: Context,
         direct: Option<TypeId>,
@@ -123,8 +129,9 @@ impl StepPlace {
         })
     }
 
-    /// A call of a tool at this place: what the tool itself calls is recorded below it.
+    /// Creates the place of a tool call. The tool's own calls are recorded below it.
     pub(super) fn of_call(self: &Arc<Self>, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
+        // Earlier attempts may have recorded calls below another path of this call.
         let fresh = fresh && cx.made_before().0.is_empty();
         Arc::new(Self {
             cx,
@@ -143,7 +150,7 @@ impl StepPlace {
         self.said.get_or_init(Box::default)
     }
 
-    /// The place of the step as a whole.
+    /// Returns the place of the enclosing step, or this place if it is a step.
     fn of_whole(&self) -> &Self {
         self.step.as_deref().unwrap_or(self)
     }
@@ -161,8 +168,8 @@ impl StepPlace {
         steps
     }
 
-    /// Waits until a call with this effect may begin here: until the steps above the enclosing steps have ended. In a run
-    /// that is drained, it never returns.
+    /// Waits until a call with this effect may start here: until the steps above the enclosing
+    /// steps have ended. Never returns in a run that is being drained.
     pub(crate) async fn until_turn(self: &Arc<Self>, effect: HiddenEffect) {
         for step in self.steps_around() {
             let Some(turn) = &step.order.turn else { continue };
@@ -179,7 +186,7 @@ impl StepPlace {
         }
     }
 
-    /// Waits for the turn of the step that polls the caller. Outside of a step, returns at once.
+    /// Waits for the turn of the current step. Returns at once outside of a step.
     pub(crate) async fn until_turn_of_caller(effect: Option<HiddenEffect>) {
         if let Some(effect) = effect
             && Around::has_place()
@@ -189,58 +196,62 @@ impl StepPlace {
         }
     }
 
-    /// Returns true if a call of the step waits for the steps above it.
+    /// Returns `true` if a call of the step is waiting for the steps above it.
     pub(crate) fn waits_for_turn(&self) -> bool {
         self.order.turn.as_ref().is_some_and(|turn| turn.is_waited_for())
     }
 
-    /// Returns true if a call with this effect may begin at this place without waiting.
+    /// Returns `true` if a call with this effect may start here without waiting.
     pub(crate) fn has_turn(self: &Arc<Self>, effect: HiddenEffect) -> bool {
         let is_open = |step: &Arc<Self>| step.order.turn.as_ref().is_none_or(|turn| turn.is_open(effect));
         self.steps_around().iter().all(is_open)
     }
 
-    /// The place of the caller.
+    /// Returns the current place.
     pub(crate) fn current() -> Option<Arc<Self>> {
         Around::place()
     }
 
-    /// The context of the step that polls the caller.
+    /// Returns the context of the current step.
     pub(crate) fn context() -> Option<Context> {
         Self::current().map(|place| place.cx.clone())
     }
 
-    /// Whether this is a call of a tool and not a step.
+    /// Returns `true` if this is a call of a tool and not a step.
     pub(super) fn is_call(&self) -> bool {
         self.step.is_some()
     }
 
-    /// Whether this is the call that the step consists of. It is so once.
+    /// Returns `true` for the call that the step consists of, the first time only.
     pub(super) fn takes_direct(&self, function: TypeId) -> bool {
         self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)
     }
 
-    /// Uses up a person's approval of the node. The approval covers one call, so this returns true once.
+    /// Uses up a person's approval of the node. The approval covers one call, so this returns
+    /// `true` once.
     pub(super) fn takes_approval(&self) -> bool {
         self.approved.swap(false, Ordering::Relaxed)
     }
 
-    /// Does something with the calls; what is recorded of them is read when there is the first one.
+    /// Calls `act` with the calls at this place. The journal is read on the first use.
     pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
         let mut calls = locked(&self.said().calls);
         act(calls.get_or_insert_with(|| {
             let history = if self.fresh { History::default() } else { History::read(&self.cx) };
-            // An agent or a workflow that was begun here before has the path for itself.
+            // Paths that an agent or a workflow used here before belong to it, so calls get another
+            // base.
             Calls { base: self.cx.claim_base(history.base()), history }
         }))
     }
 
-    /// The step ends with this, whatever becomes of the rest of it. The first failure counts.
+    /// Ends the step with a failure, regardless of how the rest of it ends. The first failure
+    /// counts.
     pub(crate) fn end_step(&self, failure: Failure) {
         locked(&self.of_whole().said().failure).get_or_insert(failure);
     }
 
-    /// Why the output of a step that was run again cannot be trusted: it did not do again what it had done.
+    /// Returns a failure if a step that ran again did not repeat the recorded work of its earlier
+    /// attempt. Its output cannot be trusted.
     pub(crate) fn mismatch(&self) -> Option<Failure> {
         if self.fresh {
             return None;
@@ -248,7 +259,7 @@ impl StepPlace {
         self.left_over_call().or_else(|| self.cx.left_over())
     }
 
-    /// The same of calls of tools.
+    /// Returns the failure for a recorded tool call that the step did not repeat.
     fn left_over_call(&self) -> Option<Failure> {
         let calls = locked(&self.said.get()?.calls);
         let (name, arguments) = calls.as_ref()?.history.left_over()?;
@@ -261,17 +272,19 @@ impl StepPlace {
         Some(Failure::new(FailureKind::Interrupted, message))
     }
 
-    /// The same, at the caller's place, of a call that was not begun because of it: the step ends there.
+    /// Ends the current step because a call in it was not started.
     pub(crate) fn end_with(error: &Error) {
         if let Some(place) = Self::current() {
             place.end_step(Failure::from(error));
         }
     }
 
-    /// Returns the innermost round of a repetition around the step at a path, if that step polls the caller. The round may
-    /// be the step itself, or a step in which the workflow of this one was begun.
+    /// Returns the innermost round of a repetition that contains the step at `path`, if that step
+    /// is the current one. The round may be the step itself, or a step that started the workflow of
+    /// this one.
     pub(crate) fn round(path: &StepPath) -> Option<Arc<Self>> {
         let mut place = Self::current().filter(|place| place.cx.path() == path)?;
+        // A tool between the caller and the round hides the round: the tool must not end it.
         while !place.is_call() {
             if place.covered.is_round {
                 return Some(place);
@@ -281,8 +294,8 @@ impl StepPlace {
         None
     }
 
-    /// Ends the round without an output, and with it the repetition. All that runs in the round is dropped: the caller must not
-    /// continue.
+    /// Ends the round without an output, and with it the repetition. All work in the round is
+    /// dropped, so the caller must not continue.
     pub(crate) fn end_without_output(&self) {
         if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
             self.cx.run().states_or_new().change(self.cx.path(), EXIT, Some(without_output));
@@ -290,22 +303,23 @@ impl StepPlace {
         self.said().without_output.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the round has ended without an output.
+    /// Returns `true` if the round has ended without an output.
     pub(crate) fn is_without_output(&self) -> bool {
         self.said.get().is_some_and(|said| said.without_output.load(Ordering::Relaxed))
     }
 
-    /// What a call has ended the step with.
+    /// Takes the failure with which a call has ended the step.
     pub(crate) fn ended(&self) -> Option<Failure> {
         locked(&self.of_whole().said.get()?.failure).take()
     }
 
-    /// Returns the failure that ended the step, if panics abort. Without unwinding, the rest of the step is still executed.
+    /// Returns the failure that ended the step, if panics abort. Without unwinding, the rest of the
+    /// step is still executed.
     pub(super) fn ended_without_unwinding(&self) -> Option<Failure> {
         if panics::abort() { locked(&self.of_whole().said.get()?.failure).clone() } else { None }
     }
 
-    /// A call of ours failed at the caller's place.
+    /// Stores the failure of an SDK call at the current step for [`Self::final_failure_in`].
     pub(crate) fn note_failure(failure: impl FnOnce() -> Failure) {
         if Around::has_place()
             && let Some(place) = Self::current()
@@ -314,21 +328,24 @@ impl StepPlace {
         }
     }
 
-    /// The last failure of a call at the caller's place that must not be repeated, when an error tells of it: its text,
-    /// or the one with its causes where it shows them.
+    /// Returns the last failure noted at the current step if it must not be retried and `error`
+    /// contains its message, in its `Display` or its alternate form.
     pub(crate) fn final_failure_in(error: &impl fmt::Display) -> Option<Failure> {
         let place = if Around::has_place() { Self::current()? } else { return None };
         let last = locked(&place.of_whole().said.get()?.last)
             .clone()
             .filter(|last| last.kind.is_final() && !last.message.is_empty())?;
+        // Error types often contain the message of their source, in one of the two forms.
         let tells = |text: String| text.contains(&last.message);
         (tells(error.to_string()) || tells(format!("{error:#}"))).then_some(last)
     }
 }
 
 impl ValuePlace {
-    /// Computes a value there. Of a value without a host nobody knows who watches.
+    /// Computes a value in this scope. Without a host, hooks and replacements are unknown and count
+    /// as absent.
     pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> T {
+        // Almost all values need one of two constant places, so those are shared.
         static PLACES: [OnceLock<Arc<ValuePlace>>; 2] = [OnceLock::new(), OnceLock::new()];
         let hooked = host.is_some_and(ToolHooks::are_around);
         let place = match host.and_then(ReplacedTools::of) {
@@ -338,14 +355,14 @@ impl ValuePlace {
         Around::at(place).sync_scope(value)
     }
 
-    /// Where the caller computes a value.
+    /// Returns the scope of the value that the caller computes.
     pub(super) fn current() -> Option<Arc<Self>> {
         Around::place()
     }
 }
 
 impl EndsStep {
-    /// Ends the step of a call that cannot wait.
+    /// Ends the step of a call that cannot wait, by unwinding.
     pub(super) fn unwind(failure: Failure) -> ! {
         if panics::abort() {
             tracing::error!(error = %failure.message, "a step cannot be ended without a panic, which ends the process");
@@ -353,7 +370,7 @@ impl EndsStep {
         std::panic::resume_unwind(Box::new(Self(failure)))
     }
 
-    /// The failure, when a panic is one of these.
+    /// Returns the failure if a panic payload is an `EndsStep`.
     pub(crate) fn of(panic: &(dyn Any + Send)) -> Option<&Failure> {
         panic.downcast_ref::<Self>().map(|Self(failure)| failure)
     }

@@ -1,5 +1,7 @@
-//! The events of a call that belongs to no run: a program or the command line calls a tool by its name. Sinks see what a run
-//! records of a call; nothing is kept, and nothing is read back.
+//! Events of a tool call outside of any run, for example when a program or the command line calls a
+//! tool by name.
+//!
+//! Sinks receive the same events as for a call in a run. Nothing is stored or read back.
 
 use std::sync::Arc;
 
@@ -14,13 +16,13 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 
-/// The most bytes of a name that no tool has.
+/// Maximum number of bytes of an unknown tool's name in events.
 const LONGEST: usize = 256;
 
-/// A call outside of any run. Dropped between its beginning and its end, it is shown as cancelled.
+/// A call outside of any run. If it is dropped before its end, sinks receive its cancellation.
 pub(super) struct ToldCall {
     cx: Context,
-    /// The name in events, which is the tool's wire name whoever calls.
+    /// The tool's wire name, which events use regardless of the name the caller used.
     name: Box<str>,
     open: Option<OpenTold>,
 }
@@ -32,7 +34,7 @@ struct OpenTold {
 }
 
 impl ToldCall {
-    /// `None` in a run, whose step records what it calls itself.
+    /// Creates the call. Returns `None` in a run, whose step records its calls itself.
     pub(super) fn new(cx: &Context, name: &Arc<str>) -> Option<Self> {
         Self::at(cx, Arc::clone(name), name)
     }
@@ -42,17 +44,18 @@ impl ToldCall {
             return None;
         }
         let path = cx.claim_base(None).tool(1, place, 0);
-        // The idempotency key stays that of the context.
+        // Keep the idempotency key of the context.
         let cx = cx.of_call(path, &cx.call_key(), MadeBefore::default(), cx.resources());
         Some(Self { cx, name: name.into(), open: None })
     }
 
-    /// Where the tool is called.
+    /// Returns the context at the call's path.
     pub(super) fn cx(&self) -> &Context {
         &self.cx
     }
 
-    /// The call begins. Without a policy it reaches no tool; `given` is what the caller gave where middleware has changed it.
+    /// Emits the start of the call. `policy` is `None` if the call reaches no tool. `given` is the
+    /// caller's input if middleware has changed it.
     pub(super) fn begin(&mut self, call: &ToolCall, policy: Option<&ToolPolicy>, given: Option<Arc<str>>) {
         if !self.cx.run().log.has_sinks() {
             return;
@@ -63,7 +66,7 @@ impl ToldCall {
         self.open = Some(OpenTold { call, since: self.cx.now(), effects });
     }
 
-    /// It has ended.
+    /// Emits the end of the call.
     pub(super) fn end(&mut self, result: &ToolResult, answered_by: Option<Arc<str>>) {
         let Some(OpenTold { since, .. }) = self.open.take() else { return };
         let result = Arc::new(ToolResult { name: self.name.to_string(), ..result.clone() });
@@ -87,16 +90,17 @@ impl Drop for ToldCall {
     }
 }
 
-/// The result of a call of a tool that there is not, outside of any run.
+/// Returns the result of a call of an unknown tool and emits its events, if the call is outside of
+/// any run.
 pub(crate) fn told_not_found<'a>(
     cx: &Context,
     call: &ToolCall,
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> ToolResult {
     let result = not_found(call, known);
-    // A path does not hold whatever is in a name that somebody gave.
+    // The name comes from the caller and may contain any text, so it is not used as a path segment.
     if let Some(mut told) = ToldCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
-        // Nothing is called.
+        // The call reaches no tool, so it has no effects.
         told.begin(call, Some(&ToolPolicy::default().effects(Effects::None)), None);
         told.end(&result, None);
     }

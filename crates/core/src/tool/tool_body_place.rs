@@ -1,8 +1,10 @@
-//! `ToolBodyPlace`: the body of a tool that a model or a program calls by its name. A call in the body is recorded below
-//! the tool if it needs a scope or an approval that the run lacks, or if the run compensates and the call can be
-//! compensated. Any other call is plain Rust.
+//! `ToolBodyPlace`: the task-local scope of a tool's body, while a model or a program calls the
+//! tool by name.
 //!
-//! `call_approval.rs` asks, and `compensation.rs` compensates. A call in a task that the body spawns is not found.
+//! A call in the body is recorded below the tool if it needs a scope or an approval that the run
+//! lacks, or if the run compensates and the call has a compensation. Any other call is a plain
+//! function call. `call_approval.rs` sends the questions, and `compensation.rs` compensates. Calls
+//! in tasks that the body spawns are not found.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -18,28 +20,31 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::ToolStatus;
 use crate::run::Around;
 
-/// The place of an attempt at the call of a tool.
+/// The scope of one attempt of a tool call.
 pub(super) struct ToolBodyPlace {
     place: Arc<StepPlace>,
-    /// The tool's own function finds this first, and is recorded already.
+    /// `true` until the tool's own function has entered the scope. That call is recorded already.
     announces: AtomicBool,
-    /// Calls that can be undone are recorded.
+    /// `true` if calls that can be compensated are recorded.
     undoes: bool,
 }
 
 impl ToolBodyPlace {
-    /// Creates the place of a call at the context's path. Returns `None` if no call in the body would be recorded, as in
-    /// most programs. `undoes` is true for a recorded call in a run that compensates.
+    /// Creates the scope of a call at the context's path. Returns `None` if no call in the body
+    /// would be recorded, as in most programs. `undoes` is `true` for a recorded call in a run that
+    /// compensates.
     pub(super) fn of_call(tool: &dyn Tool, cx: Context, undoes: bool) -> Option<Arc<Self>> {
         if !undoes && !has_guarded_tools() {
             return None;
         }
+        // A retry or a restored journal may have records below this call.
         let fresh = cx.attempt() == 1 && !cx.run().log.is_restored();
         let place = StepPlace::of_step(cx, None, fresh, Covered::default(), WrittenOrder::default());
         Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
     }
 
-    /// Finds the place of a call in the body of a tool. Returns `None` if the call is plain Rust.
+    /// Returns the place below which a call in the body of a tool is recorded, or `None` if it is a
+    /// plain function call.
     pub(super) fn for_call(definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Arc<StepPlace>> {
         let here: Arc<Self> = Around::place()?;
         if here.announces.swap(false, Ordering::Relaxed) {
@@ -51,25 +56,28 @@ impl ToolBodyPlace {
         (guarded || undone).then(|| Arc::clone(&here.place))
     }
 
-    /// The place of the caller.
+    /// Returns the current scope.
     pub(super) fn current() -> Option<Arc<Self>> {
         Around::place()
     }
 
-    /// Returns true if calls that can be undone are recorded.
+    /// Returns `true` if calls that can be compensated are recorded.
     pub(super) fn undoes(&self) -> bool {
         self.undoes
     }
 
-    /// Calls the tool here. A call in it that could not be made ends it, whatever its function makes of that.
+    /// Calls the tool in this scope. If a call in its body could not be made, the tool ends with
+    /// that failure, even if its function handled the error.
     pub(super) async fn within<'f>(
         self: Arc<Self>,
         call: impl FnOnce() -> ToolFuture<'f> + Send,
     ) -> Result<ToolOutput, ToolError> {
-        // The body of a sync tool runs as it is called.
+        // The body of a sync tool runs when it is called, so the call must happen inside the scope.
         let mut called = pin!(Around::at(Arc::clone(&self)).within(async { call().await }));
         std::future::poll_fn(|task| {
             let polled = std::panic::catch_unwind(AssertUnwindSafe(|| called.as_mut().poll(task)));
+            // Checked after each poll: the body may still be pending, or may have ignored the
+            // failure.
             if let Some(failure) = self.place.ended() {
                 return Poll::Ready(Err(error_of(failure)));
             }
@@ -85,7 +93,7 @@ impl ToolBodyPlace {
     }
 }
 
-/// Returns true if the program has a tool function that needs a scope or an approval.
+/// Returns `true` if the program has a tool function that needs a scope or an approval.
 fn has_guarded_tools() -> bool {
     static GUARDED: OnceLock<bool> = OnceLock::new();
     *GUARDED.get_or_init(|| linked_tools().iter().any(|tool| tool.is_guarded()))

@@ -1,5 +1,5 @@
-//! `ToolOutput` and `ToolError`: the outcome of a tool's body, as JSON text with what goes with it, or as a failure that the
-//! model can act on.
+//! The outcome of a tool's body: [`ToolOutput`] is JSON text with optional text, files and links;
+//! [`ToolError`] is a failure that the model can act on.
 
 use std::any::Any;
 use std::fmt;
@@ -13,12 +13,13 @@ use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolR
 use crate::model::ModelErrorKind;
 use crate::value::{Encoded, NodeValue, json_of};
 
-/// A tool's answer: JSON text, encoded once, for programs; and for the model a text of its own, files and links, where the
-/// tool gives some.
+/// The answer of a tool: JSON text for programs, and optionally another text, files and links for
+/// the model. The JSON is encoded once.
 ///
-/// A function under `#[tool]` returns any value that is JSON, or this, or a `Result` of either. In a `#[workflow]` it is the
-/// value of a node as any other, with its files and links. The output of a node of a graph is the JSON alone, also in the
-/// run's records: of files and links that later nodes need, let the JSON have the addresses, or call a `#[workflow]` there.
+/// A `#[tool]` function returns any value with a JSON form, a `ToolOutput`, or a `Result` of
+/// either. In a `#[workflow]`, a `ToolOutput` is the value of a node, with its files and links. The
+/// output of a node of a graph is only the JSON, also in the run's records. If later nodes need
+/// files or links, put their addresses into the JSON, or call a `#[workflow]` there.
 ///
 /// ```
 /// use agentflow::message::{Media, ResourceLink};
@@ -37,15 +38,16 @@ use crate::value::{Encoded, NodeValue, json_of};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
     json: String,
-    /// Most answers have none, so it costs them a word.
+    /// Boxed, because most answers have no content.
     content: Option<Box<ToolContent>>,
 }
 
 impl ToolOutput {
-    /// Encodes a value.
+    /// Encodes a value as JSON.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map with keys that are not strings, or a `Serialize` that fails.
+    /// The value has no JSON form: a map has keys that are not strings, or its `Serialize`
+    /// implementation fails.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
         match json_of(value) {
             Ok(json) => Ok(Self { json, content: None }),
@@ -53,24 +55,24 @@ impl ToolOutput {
         }
     }
 
-    /// A text; its JSON is a string.
+    /// Creates an answer from a text. Its JSON is a string.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self { json: Value::from(text.as_ref()).to_string(), content: None }
     }
 
-    /// A file and nothing else; its JSON is `null`.
+    /// Creates an answer that is only a file. Its JSON is `null`.
     pub fn media(file: Media) -> Self {
         Self { json: "null".to_owned(), content: None }.with_media(file)
     }
 
-    /// Has the model read this text in the place of the JSON, which is kept beside it for programs.
+    /// Sets the text that the model reads instead of the JSON. Programs still get the JSON.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.more().text = Some(text.into());
         self
     }
 
-    /// Adds a file. All files and links together have at most [`ToolContent::MAX_BYTES`].
+    /// Adds a file. All files and links together are limited to [`ToolContent::MAX_BYTES`].
     #[must_use]
     pub fn with_media(mut self, file: Media) -> Self {
         self.more().parts.push(ToolPart::Media(file));
@@ -88,48 +90,48 @@ impl ToolOutput {
         self.content.get_or_insert_default()
     }
 
-    /// A value that is encoded already.
+    /// Creates an answer from a value that is encoded already.
     pub(crate) fn encoded(value: Encoded) -> Self {
         Self { json: value.as_str().to_owned(), content: None }
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_json(&self) -> &str {
         &self.json
     }
 
-    /// The JSON text, owned.
+    /// Returns the JSON text as an owned string.
     pub fn into_json(self) -> String {
         self.json
     }
 
-    /// The size in bytes, as [`ToolResult::output_size`] counts it.
+    /// Returns the size in bytes, as counted by [`ToolResult::output_size`].
     pub(crate) fn size(&self) -> u64 {
         u64::try_from(self.json.len()).unwrap_or(u64::MAX).saturating_add(ToolContent::size(self.content()))
     }
 
-    /// What there is beside the JSON.
+    /// Returns the text, files and links for the model, if the tool added any.
     pub fn content(&self) -> Option<&ToolContent> {
         self.content.as_deref()
     }
 
-    /// The answer to a call.
+    /// Creates the successful result of a call.
     pub(crate) fn into_result(self, call: &ToolCall) -> ToolResult {
         ToolResult { content: self.content, ..ToolResult::new(call, ToolStatus::Success, self.json) }
     }
 }
 
-/// What the function of a tool can return: a value that has a JSON form, or a [`ToolOutput`].
+/// Return types of a tool's function: a value with a JSON form, or a [`ToolOutput`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a tool",
     label = "this has no JSON form",
     note = "derive `serde::Serialize` for it"
 )]
 pub trait ToolReturn {
-    /// The tool's answer.
+    /// Converts the value into the tool's answer.
     ///
     /// # Errors
-    /// When the value has no JSON form.
+    /// The value has no JSON form.
     fn to_output(&self) -> Result<ToolOutput, ToolError>;
 }
 
@@ -146,7 +148,7 @@ impl ToolReturn for ToolOutput {
     }
 }
 
-/// As the output of a node: its JSON, or both when there is something beside that.
+/// Recorded form of a node's output that has content in addition to its JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerOfNode {
@@ -154,15 +156,18 @@ struct AnswerOfNode {
     tool_content: Option<Box<ToolContent>>,
 }
 
-/// The name that tells the two forms apart; JSON of a tool that has it stands in the second one.
+/// Field name that marks [`AnswerOfNode`]. JSON of a tool that contains this text is wrapped in it
+/// too, so that decoding is unambiguous.
 const CONTENT: &str = "\"tool_content\"";
 
-/// The output of a node in a `#[workflow]`: every reader gets the whole answer, after a restart too. Its JSON is recorded as
-/// it is; what goes with it, such as a file, stands beside it in an object with the fields `tool_output` and `tool_content`.
+/// The output of a node in a `#[workflow]`. Every reader gets the whole answer, also after a
+/// restart. An answer without content is recorded as its plain JSON. An answer with content, such
+/// as a file, is recorded as an object with the fields `tool_output` and `tool_content`.
 #[diagnostic::do_not_recommend]
 impl NodeValue for ToolOutput {
     fn encode(&self) -> Result<Encoded, serde_json::Error> {
         let json = Encoded::from_json(self.json.clone())?;
+        // The plain form is used only if it cannot be mistaken for the wrapped form.
         match self.content.is_none() && !self.json.contains(CONTENT) {
             true => Ok(json),
             false => Encoded::new(&AnswerOfNode { tool_output: json, tool_content: self.content.clone() }),
@@ -170,6 +175,7 @@ impl NodeValue for ToolOutput {
     }
 
     fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error> {
+        // The text search avoids parsing every value; only candidates are decoded.
         if encoded.as_str().contains(CONTENT)
             && let Ok(whole) = encoded.decode::<AnswerOfNode>()
         {
@@ -183,9 +189,9 @@ impl NodeValue for ToolOutput {
     }
 }
 
-/// Why a tool has no answer.
+/// The error of a tool call.
 ///
-/// The message goes to the model, so it should say what to do differently.
+/// The model reads the message, so it should explain what to do differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     status: ToolStatus,
@@ -194,34 +200,38 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// An error of the tool's own.
+    /// Creates an error with the status [`ToolStatus::Error`].
     pub fn new(message: impl Into<String>) -> Self {
         Self::with_status(ToolStatus::Error, message)
     }
 
-    /// The arguments do not fit.
+    /// Creates an error for arguments that do not fit.
     pub fn invalid_arguments(message: impl Into<String>) -> Self {
         Self::with_status(ToolStatus::InvalidArguments, message)
     }
 
-    /// An error of any class, such as [`ToolStatus::Unauthorized`] from a service behind the tool.
-    /// [`ToolStatus::Success`] is not one, and counts as [`ToolStatus::Error`].
+    /// Creates an error of any class, such as [`ToolStatus::Unauthorized`] from a service that the
+    /// tool uses. [`ToolStatus::Success`] is replaced by [`ToolStatus::Error`].
     pub fn with_status(status: ToolStatus, message: impl Into<String>) -> Self {
         let status = if status.is_success() { ToolStatus::Error } else { status };
         Self { status, message: message.into(), remedy: None }
     }
 
-    /// Adds advice for the program's authors, such as a setting that is missing. It is logged as a warning when the call ends
-    /// with this error, and no model reads it.
+    /// Adds advice for the program's developers, such as a missing setting. It is logged as a
+    /// warning when the call ends with this error. Models do not see it.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into().into());
         self
     }
 
-    /// The error of a body: one of our own keeps its class.
-    pub(crate) fn of<E: fmt::Display + 'static>(error: &E) -> Self {
+    #[doc(hidden)]
+    /// Converts the error of a body. A [`ToolError`] is kept, and an [`Error`] of this crate
+    /// becomes a message that suits a model.
+    pub fn of<E: fmt::Display + 'static>(error: &E) -> Self {
         let any = error as &dyn Any;
+        // An SDK error may advise the developer. Models get another message, and the advice is
+        // logged.
         match (any.downcast_ref::<Self>(), any.downcast_ref::<Error>().and_then(sentence_for_model)) {
             (Some(error), _) => error.clone(),
             (None, Some(sentence)) => Self::new(sentence).remedy(error.to_string()),
@@ -229,24 +239,23 @@ impl ToolError {
         }
     }
 
-    /// The class; never [`ToolStatus::Success`].
+    /// Returns the class of the error. Never [`ToolStatus::Success`].
     pub fn status(&self) -> ToolStatus {
         self.status
     }
 
-    /// The sentence for the model.
+    /// Returns the message for the model.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Changes the message and the advice, for example to mask a key in them.
-    #[cfg_attr(not(feature = "tool-http"), allow(dead_code, reason = "only requests have keys"))]
-    pub(crate) fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
+    /// Returns the error with its message and advice changed, for example to mask a key in them.
+    pub fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
         let remedy = self.remedy.as_deref().map(|remedy| change(remedy).into());
         Self { status: self.status, message: change(&self.message), remedy }
     }
 
-    /// Logs the advice for the program's authors, if there is any.
+    /// Logs the advice for the program's developers, if any.
     pub(crate) fn log_remedy(&self, tool: &str, cx: &Context) {
         let Some(remedy) = self.remedy.as_deref() else { return };
         let (error, remedy) = (cx.host().redacted(&self.message), cx.host().redacted(remedy));
@@ -254,8 +263,8 @@ impl ToolError {
     }
 }
 
-/// Creates the sentence for a model that replaces advice for the program's authors. Returns `None` for an error
-/// without such advice.
+/// Creates the message for a model that replaces advice for the program's developers. Returns
+/// `None` for an error without such advice.
 fn sentence_for_model(error: &Error) -> Option<String> {
     Some(match error {
         Error::MaxStepsReached { steps } => {

@@ -1,5 +1,5 @@
-//! `Toolset`: tools that are known only after somebody was asked for them, such as those of a server. It fetches and
-//! keeps them; it calls none and gives them to nobody.
+//! Toolsets: groups of tools that are known only at run time, such as the tools of a server.
+//! Fetches the tools and caches them. Does not call them.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,17 +19,18 @@ use super::{Registry, ToolRef};
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 
-/// The longest that the tools of a toolset are waited for.
+/// Time limit for fetching, checking or releasing a toolset.
 const LONGEST_FETCH: Duration = Duration::from_secs(30);
 
-/// The most tools of one toolset.
+/// Maximum number of tools in a toolset.
 const MOST_TOOLS: usize = 1000;
 
-/// Several tools that come from one place and may change while the program runs.
+/// A group of tools that come from one source and may change while the program runs.
 ///
-/// A program knows the tool `read` of the toolset `files` as `files.read`; a model calls it by its wire name,
-/// `files__read`. Give a toolset to agents with [`Agent::tools`](crate::Agent::tools), or to a runtime with
-/// [`RuntimeBuilder::toolset`](crate::runtime::RuntimeBuilder::toolset), which lists it and finds its tools by name.
+/// A program knows the tool `read` of the toolset `files` as `files.read`; a model calls it by its
+/// wire name, `files__read`. Pass a toolset to an agent with [`Agent::tools`](crate::Agent::tools),
+/// or to a runtime with [`RuntimeBuilder::toolset`](crate::runtime::RuntimeBuilder::toolset), which
+/// lists the toolset and finds its tools by name.
 ///
 /// ```
 /// use agentflow::async_trait;
@@ -52,7 +53,7 @@ const MOST_TOOLS: usize = 1000;
 ///     }
 ///
 ///     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
-///         // Usually a server is asked here.
+///         // A real toolset requests the list from a server here.
 ///         Ok(tools![read])
 ///     }
 /// }
@@ -70,55 +71,70 @@ const MOST_TOOLS: usize = 1000;
 /// ```
 #[async_trait]
 pub trait Toolset: Send + Sync {
-    /// The name: parts of letters, digits, `_` and `-`, with dots between them. The same at every call.
+    /// Returns the name: parts of letters, digits, `_` and `-`, separated by dots. The name must
+    /// not change.
     fn name(&self) -> &str;
 
-    /// Prepares the place of the tools, such as a connection: called once, before the tools are asked for the first time, and
-    /// again after it failed or after [`cleanup`](Self::cleanup). Dropping the future stops it. Default: nothing to prepare.
+    /// Prepares the source of the tools, for example a connection. Default: does nothing.
+    ///
+    /// Called once before the first fetch of the tools, and again after it failed or after
+    /// [`cleanup`](Self::cleanup).
     ///
     /// # Errors
-    /// An error of the place of the tools, with which the fetch of the tools fails.
+    /// An error of the source. The fetch of the tools fails with it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the preparation.
     async fn initialize(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
         Ok(())
     }
 
-    /// Releases the resources of [`initialize`](Self::initialize). [`Runtime::drain`](crate::Runtime::drain) calls it for the
-    /// toolsets of the runtime when no run is executed any more, [`ToolsetRef::cleanup`] for any other. Default: nothing to
-    /// release.
+    /// Releases the resources of [`initialize`](Self::initialize). Default: does nothing.
+    ///
+    /// [`Runtime::drain`](crate::Runtime::drain) calls this for the toolsets of the runtime after
+    /// all runs have stopped. For other toolsets, call [`ToolsetRef::cleanup`].
     async fn cleanup(&self) {}
 
-    /// All tools that there are now, by names of their own; one whose name is empty has the name of the toolset. Asked for when an agent or a catalogue first needs them,
-    /// and again when [`version`](Self::version) is another one than before. Dropping the future stops the fetch.
+    /// Returns all tools that exist now, under names without the toolset's name. A tool with an
+    /// empty name gets the name of the toolset.
+    ///
+    /// Called when an agent or a catalogue first needs the tools, and again after
+    /// [`version`](Self::version) has changed.
     ///
     /// # Errors
-    /// Whatever the place of the tools says. When an earlier fetch succeeded, its tools stay; else the agent's run
-    /// fails with [`Error::Toolset`].
+    /// An error of the source. If an earlier fetch succeeded, its tools stay in use; otherwise the
+    /// agent's run fails with [`Error::Toolset`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the fetch.
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>>;
 
-    /// Checks that the place of the tools can be reached now, for [`Runtime::health`](crate::Runtime::health). Default: it can.
+    /// Checks that the source of the tools is reachable, for
+    /// [`Runtime::health`](crate::Runtime::health). Default: `Ok(())`.
     ///
     /// # Errors
-    /// Whatever the place of the tools says.
+    /// An error of the source.
     async fn check(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
         Ok(())
     }
 
-    /// A number that becomes another one when the tools have changed. It is looked at before each model call, so it
-    /// must be cheap. Default: always 0, tools that never change.
+    /// Returns a number that changes when the tools have changed. It is read before each model
+    /// call, so it must be cheap. Default: always 0, for tools that never change.
     fn version(&self) -> u64 {
         0
     }
 }
 
-/// A toolset by reference, with the tools that were fetched last. Cloning is one reference count, and all clones share
-/// what was fetched.
+/// A shared reference to a toolset and its cached tools. Cloning costs one reference count; all
+/// clones share the cache.
 #[derive(Clone)]
 pub struct ToolsetRef(Arc<Kept>);
 
 struct Kept {
     toolset: Box<dyn Toolset>,
     name: Arc<str>,
-    /// The fetch in progress: whoever waits for it polls it, so that nobody waits for one who no longer does.
+    /// The fetch in progress. All its waiters poll it, so it continues when some of them are
+    /// dropped.
     fetch: Mutex<Option<WeakShared<Fetch>>>,
     fetched: RwLock<Option<Fetched>>,
     /// `true` if the last fetch failed.
@@ -136,7 +152,7 @@ struct Fetched {
 }
 
 impl ToolsetRef {
-    /// A toolset whose tools are fetched when they are first needed.
+    /// Creates a reference to a toolset. Its tools are fetched on first use.
     pub fn new(toolset: impl Toolset + 'static) -> Self {
         let name = toolset.name().into();
         Self(Arc::new(Kept {
@@ -149,16 +165,18 @@ impl ToolsetRef {
         }))
     }
 
-    /// The toolset's name.
+    /// Returns the toolset's name.
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
     }
 
-    /// The tools as a model may have them, ordered by name; fetched unless that was done and they have not changed.
-    /// Concurrent callers wait for one fetch, 30 seconds at most.
+    /// Returns the tools under the names that models use, ordered by name. Fetches them if they
+    /// were not fetched yet or have changed. Concurrent callers share one fetch, which takes at
+    /// most 30 seconds.
     ///
     /// # Errors
-    /// [`Error::Toolset`] when they cannot be fetched, [`Error::Registry`] when they contradict each other.
+    /// [`Error::Toolset`] if the fetch fails, [`Error::Registry`] if names or schemas of the tools
+    /// are invalid or conflict.
     pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
         let Kept { toolset, name, .. } = &*self.0;
         loop {
@@ -166,12 +184,14 @@ impl ToolsetRef {
             if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == toolset.version()) {
                 return Ok(Arc::clone(&fetched.tools));
             }
+            // Compare `is_own`: only the fetch that was started after the version was read is known
+            // to be current.
             let (fetch, is_own) = self.fetch_in_progress();
             match (fetch.await, fetched) {
                 (Ok(tools), _) if is_own => return Ok(tools),
-                // Of another version, perhaps.
+                // Another caller's fetch may have read an older version, so check again.
                 (Ok(_), _) => {}
-                // Who waited for a fetch that failed does not wait for one of its own.
+                // A caller that waited for a failed fetch does not wait for another one.
                 (Err(error), Some(before)) => {
                     tracing::warn!(toolset = %name, %error, "the tools before the change stay in use");
                     return Ok(before.tools);
@@ -181,7 +201,7 @@ impl ToolsetRef {
         }
     }
 
-    /// The fetch in progress, or one that begins; whether it is that.
+    /// Returns the fetch in progress, or starts one. The flag is `true` if it was started here.
     fn fetch_in_progress(&self) -> (Shared<Fetch>, bool) {
         let mut current = self.0.fetch.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fetch) = current.as_ref().and_then(WeakShared::upgrade) {
@@ -189,14 +209,16 @@ impl ToolsetRef {
         }
         let this = self.clone();
         let fetch: Fetch = Box::pin(async move {
-            // Asked before the tools: a change during the fetch is seen next time.
+            // Read the version before the tools, so that a change during the fetch is noticed next
+            // time.
             let version = this.0.toolset.version();
+            // A panic must not poison the shared future, because other callers wait for it.
             let fetched = AssertUnwindSafe(this.fetch()).catch_unwind().await;
             let fetched = fetched.unwrap_or_else(|panic| {
                 Err(this.failed(format!("asking for its tools panicked: {}", panic_text(&*panic))))
             });
             this.0.has_failed.store(fetched.is_err(), Ordering::SeqCst);
-            // Whoever comes now begins another one.
+            // From now on, callers start a new fetch.
             *this.0.fetch.lock().unwrap_or_else(PoisonError::into_inner) = None;
             if let Ok(tools) = &fetched {
                 let fetched = Fetched { version, tools: Arc::clone(tools) };
@@ -209,10 +231,10 @@ impl ToolsetRef {
         (fetch, true)
     }
 
-    /// Checks that the place of the tools can be reached now; within 30 seconds.
+    /// Checks within 30 seconds that the source of the tools is reachable.
     ///
     /// # Errors
-    /// [`Error::Toolset`] when it cannot.
+    /// [`Error::Toolset`] if it is not.
     pub(crate) async fn check(&self) -> Result<()> {
         let checked = AssertUnwindSafe(self.0.toolset.check()).catch_unwind();
         match tokio::time::timeout(LONGEST_FETCH, checked).await {
@@ -223,8 +245,12 @@ impl ToolsetRef {
         }
     }
 
-    /// Calls [`Toolset::cleanup`], if the toolset was used, and forgets its tools: the next use prepares and fetches them again. It takes 30 seconds at most. A call that is running is not waited for.
+    /// Calls [`Toolset::cleanup`] if the toolset was used, and clears its cached tools. The next
+    /// use prepares and fetches them again.
+    ///
+    /// Takes at most 30 seconds. Does not wait for running calls of the tools.
     pub async fn cleanup(&self) {
+        // Only the caller that resets the flag releases the toolset.
         if !self.0.is_ready.swap(false, Ordering::SeqCst) {
             return;
         }
@@ -243,25 +269,25 @@ impl ToolsetRef {
         self.0.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The tools that were fetched last, without asking for them.
+    /// Returns the cached tools without a fetch.
     #[cfg(feature = "dynamic")]
     pub(crate) fn last_fetched(&self) -> Option<Arc<[ToolRef]>> {
         self.fetched().map(|fetched| fetched.tools)
     }
 
-    /// Returns true if its tools are not known, since the last fetch failed.
+    /// Returns `true` if no tools are cached because the last fetch failed.
     #[cfg(feature = "dynamic")]
     pub(crate) fn is_unavailable(&self) -> bool {
         self.fetched().is_none() && self.0.has_failed.load(Ordering::SeqCst)
     }
 
-    /// Whether a name is one that a tool of it could have.
+    /// Returns `true` if a tool of this toolset could have this name.
     #[cfg(feature = "dynamic")]
     pub(crate) fn could_have(&self, tool: &str) -> bool {
         tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// Returns a toolset that has only the tool of this whole name.
+    /// Returns a toolset that contains only the tool with this full name.
     #[cfg(feature = "documents")]
     pub(crate) fn only_tool(&self, name: &str) -> Self {
         Self::new(OneTool { toolset: self.clone(), name: name.to_owned() })
@@ -293,6 +319,7 @@ impl ToolsetRef {
         if tools.len() > MOST_TOOLS {
             return Err(failed(format!("it has {} tools, and {MOST_TOOLS} is the most", tools.len())));
         }
+        // A registry detects duplicate and invalid names, and sorts the tools.
         let mut registry = Registry::new();
         for tool in tools {
             let whole = match &**tool.catalogue_name() {
@@ -309,7 +336,7 @@ impl ToolsetRef {
 #[cfg(feature = "documents")]
 struct OneTool {
     toolset: ToolsetRef,
-    /// The whole name of the tool.
+    /// The full name of the tool.
     name: String,
 }
 
@@ -328,7 +355,8 @@ impl Toolset for OneTool {
         let tools = self.toolset.tools().await?;
         let name = |tool: &ToolRef| Arc::clone(tool.catalogue_name());
         if let Some(tool) = tools.iter().find(|tool| *name(tool) == *self.name) {
-            // A tool without its own name has the name of its toolset.
+            // An empty name makes the tool take the name of this toolset, which is its full name
+            // already.
             return Ok(vec![tool.renamed("")]);
         }
         let names: Vec<Arc<str>> = tools.iter().map(name).collect();

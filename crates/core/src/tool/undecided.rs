@@ -1,7 +1,7 @@
-//! What an operator decides on before a step runs again: the writes in it that were stopped in the middle, and of which
-//! nobody knows whether they had their effect.
+//! Finds the writes in a step that were interrupted and whose outcome is unknown.
 //!
-//! It reads a journal and records nothing.
+//! An operator decides about them before the step runs again. This module reads the journal and
+//! records nothing.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,12 +12,16 @@ use crate::failure::{Failure, FailureKind, was_stopped};
 use crate::path::StepPath;
 use crate::run::{CallKeys, RunShared, is_own_failure, outermost, writes};
 
-/// What in a step, or in the call of a tool, was begun before it runs again, may not be repeated, and of which nobody knows
-/// how it ended: an operator decides on that before anything in it begins, since what would run beside it is dropped when
-/// the step asks for it. Of a node that consists of a call, `direct` leaves out that call.
+/// Returns the calls and nodes in a step, or in a tool call, that were started, must not be
+/// repeated, and have no known outcome.
 ///
-/// An agent tells its model what was stopped in it, and a workflow asks by itself: where there is nothing else, nothing is
-/// due. Where there is, the workflow is stopped with the step and run again with it.
+/// The operator decides before any part of the step starts, because concurrent work is dropped when
+/// the step asks the operator. With `direct`, the call that a node consists of is left out.
+///
+/// An agent reports its own interrupted calls to its model, and a workflow asks the operator
+/// itself. The result is therefore empty unless the step itself started one of the calls. In that
+/// case the workflow's calls are included, since the workflow is stopped and run again together
+/// with the step.
 pub(crate) fn undecided_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
     let stopped = stopped_below(run, step, direct);
     if !stopped.iter().any(|of| of.by == BegunBy::Step) {
@@ -26,19 +30,20 @@ pub(crate) fn undecided_below(run: &RunShared, step: &StepPath, direct: bool) ->
     named(stopped)
 }
 
-/// All of it that a retry of the step repeats.
+/// Returns all interrupted writes of the step that a retry of it repeats.
 pub(crate) fn repeated_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
     named(stopped_below(run, step, direct))
 }
 
-/// What was begun in a step, may not be repeated, and of which nobody knows how it ended, neither an operator nor the model
-/// of an agent in it.
+/// Returns the writes started in a step that must not be repeated and have no known outcome. No
+/// operator and no model of an agent in the step has decided about them.
 pub(crate) fn unknown_below(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
     open_below(run, step, false).into_iter().map(|of| of.path).collect()
 }
 
-/// What the result of a call that was stopped in the middle says beside that: what the tool had done by then, which a
-/// further call of it repeats, and what was stopped with it. Empty when it had begun nothing that writes.
+/// Returns the text that a stopped call's result adds about the tool's own writes: the completed
+/// ones, which another call would repeat, and the interrupted ones. Empty if the tool started no
+/// write.
 pub(crate) fn written_within(run: &RunShared, call: &StepPath) -> String {
     let (mut done, mut open) = (BTreeSet::new(), BTreeSet::new());
     for (_, path, kind) in run.log.records_below(call).into_iter().filter(|(_, path, _)| path != call) {
@@ -90,8 +95,8 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                     taken.insert(path, if is_agent { BegunBy::Agent } else { BegunBy::Workflow });
                 }
             }
-            // An operator was asked about it, or about what it is in, and let that run again. Where it has failed otherwise,
-            // nobody was.
+            // The operator was asked about this step, or an enclosing one, and then ran it again.
+            // After any other failure, no operator decided.
             kind if asks(kind) && step.belongs_to(&path) => open.clear(),
             _ if !path.belongs_to(step) || path == *step => {}
             EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
@@ -104,7 +109,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                     EventKind::ToolStarted { call, .. } => keys.key(&path, call).into_owned(),
                     _ => path.to_string(),
                 };
-                // An attempt that makes a call again has the last word on it.
+                // The call was made again, so only its newest attempt counts.
                 open.retain(|call| call.key != key);
                 let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
                 let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
@@ -114,13 +119,14 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 let key = keys.key(&path, call);
                 open.retain(|of| of.key != key);
             }
-            // With the outcomes of its calls, whatever they are.
+            // The agent gave the results of its calls to the model, including the interrupted ones.
             EventKind::ModelStarted { .. } => {
                 open.retain(|of| of.by != BegunBy::Agent || of.path.parent() != path.parent());
             }
             EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
             EventKind::NodeFailed { .. } if !is_own_failure(&kind) => {}
-            // A call of a tool shares its path with the first agent or workflow in it.
+            // A tool call has the same path as the first agent or workflow in it, so the subject
+            // must match too.
             kind if matches!(kind.shape().edge, Edge::Closes | Edge::Retries) => {
                 open.retain(|of| of.path != path || of.subject != kind.shape().subject);
             }
@@ -131,16 +137,16 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
     open
 }
 
-/// What is named: all of it, but once where it is the same.
+/// Returns the paths of open records, without paths below an open node.
 fn named(open: Vec<Open>) -> Vec<StepPath> {
     let nodes: HashSet<StepPath> =
         open.iter().filter(|of| of.subject == Subject::Node).map(|of| of.path.clone()).collect();
-    // The call in a step that may not be repeated says the same as the step.
+    // A node that must not be repeated already covers the calls in it.
     let is_below = |path: &StepPath| path.parents().any(|above| nodes.contains(&above));
     open.into_iter().map(|of| of.path).filter(|path| !is_below(path)).collect()
 }
 
-/// What the call of a tool at a path waits for, when it asked and has not continued.
+/// Returns the questions that the tool call at a path waits for, if it has not continued since.
 pub(crate) fn asks_at(run: &RunShared, path: &StepPath) -> Option<Arc<ToolWaiting>> {
     let recorded = run.log.records_below(path);
     for (_, _, kind) in recorded.into_iter().rev().filter(|(_, of, _)| of == path) {
@@ -161,33 +167,34 @@ pub(crate) fn asks_at(run: &RunShared, path: &StepPath) -> Option<Arc<ToolWaitin
     None
 }
 
-/// Whether an operator is asked about a step: who retries it then has decided on what was stopped in it.
+/// Returns `true` if this event asks an operator about a step. An operator who then retries the
+/// step has decided about its interrupted writes.
 pub(super) fn asks(kind: &EventKind) -> bool {
     matches!(kind, EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted)
 }
 
-/// What was begun and has no end.
+/// A record that was started and has not ended.
 struct Open {
     path: StepPath,
-    /// A node or the call of a tool.
+    /// A node or a tool call.
     subject: Subject,
     key: String,
     by: BegunBy,
-    /// It asks people, and nothing of it runs.
+    /// `true` while the call waits for the answers of people and none of its code runs.
     asks: bool,
 }
 
-/// What in a step has begun something.
+/// The owner of a started record inside a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BegunBy {
     /// The step itself, or a tool that it calls.
     Step,
     Workflow,
-    /// An agent, perhaps one in a workflow.
+    /// An agent, including one inside a workflow.
     Agent,
 }
 
-/// What a path in a step belongs to, of the agents and workflows that the step had begun.
+/// Returns the owner of a path inside a step, given the agents and workflows that the step started.
 fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, BegunBy>) -> BegunBy {
     let (mut below, mut found) = (path.clone(), BegunBy::Step);
     while below != *step {
@@ -204,7 +211,8 @@ fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, BegunBy>
     found
 }
 
-/// What an operator decides on before a step runs again.
+/// Creates the failure that asks an operator about interrupted calls. Returns `None` if there are
+/// none.
 pub(crate) fn undecided_failure(calls: &[StepPath]) -> Option<Failure> {
     let (first, others) = calls.split_first()?;
     let whether = if others.is_empty() { "whether it had its effect" } else { "which had their effects" };
@@ -214,10 +222,10 @@ pub(crate) fn undecided_failure(calls: &[StepPath]) -> Option<Failure> {
     Some(Failure::new(FailureKind::Interrupted, message))
 }
 
-/// What an operator does about such a failure.
+/// The end of that failure's message, which tells the operator how to proceed.
 const TO_OPERATOR: &str = ": find out, then retry the node or cancel the run";
 
-/// The message of such a failure for a model, which has no node to retry.
+/// Returns the failure's message for a model, which cannot retry a node.
 pub(super) fn for_model(message: &str) -> &str {
     message.strip_suffix(TO_OPERATOR).unwrap_or(message)
 }

@@ -1,5 +1,5 @@
-//! Whether the tool that undoes another one can be called with what it is given then, as far as the schemas of both say
-//! so. It finds no tool and calls none.
+//! Checks by their schemas that a compensating tool accepts the arguments and the output of the
+//! tool it compensates. It neither finds nor calls tools.
 
 use agentflow_schema::schema::{Assignable, is_assignable, part_of};
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::ToolDefinition;
 use crate::run::OUTPUT;
 
-/// What is wrong with a tool that is to undo calls of another one, which answers what a schema says, if it is known.
+/// Returns the reason why `undoes` cannot compensate calls of `does`, or `None` if no mismatch is
+/// known. `answers` is the schema of the answer, if known.
 pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes: &ToolDefinition) -> Option<String> {
     let output = undoes.parameters.pointer(&format!("/properties/{OUTPUT}"));
     match output {
@@ -23,12 +24,13 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
         }
         None => {}
     }
-    // A schema that names no arguments says nothing about them.
+    // A schema that names no arguments allows no check.
     let given = does.parameters.get("properties")?.as_object()?;
     if given.is_empty() {
         return None;
     }
-    // What they refer to stays as it is.
+    // `part_of` makes a schema self-contained, so that the changes below do not affect schemas that
+    // it refers to.
     let mut from = part_of(&does.parameters, &does.parameters);
     from["additionalProperties"] = json!(false);
     let mut to = part_of(&undoes.parameters, &undoes.parameters);
@@ -79,7 +81,7 @@ mod tests {
         );
         let other = tool(json!({"type": "object", "properties": {"euros": {}}, "required": ["euros"]}));
         assert!(undo_misfit(&charge, None, &other).unwrap().contains("euros"));
-        // Nothing is said of the arguments.
+        // The schema names no arguments, so there is no mismatch to report.
         assert_eq!(undo_misfit(&tool(json!({"type": "object"})), None, &other), None);
     }
 }

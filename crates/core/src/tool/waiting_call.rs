@@ -1,7 +1,9 @@
-//! A call that asks people in the middle: what it needs to continue is recorded with its questions, so that it waits over
-//! restarts and then continues where it was, and nothing of it is done twice.
+//! Tool calls that ask people questions while they run.
 //!
-//! It calls nothing: the tool continues with the answers. Where its policy says so, the call begins anew after a failure.
+//! The state needed to continue is recorded with the questions. The call therefore waits across
+//! restarts and continues where it stopped, without repeating work. This module calls nothing: the
+//! tool continues with the answers. After a later failure, the call starts again if its policy
+//! allows that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,42 +13,43 @@ use crate::context::Context;
 use crate::event::{EventKind, ToolWaiting};
 use crate::value::Encoded;
 
-/// A call that asks, now or since an earlier life of its run.
-pub(crate) struct WaitingCall {
+/// A call that waits for answers, since now or since an earlier process.
+#[allow(missing_debug_implementations, reason = "a context has no form to show")]
+pub struct WaitingCall {
     cx: Context,
     waiting: Arc<ToolWaiting>,
 }
 
 impl WaitingCall {
-    /// Whether the call of a tool of this name, which is here, can wait: it is recorded as such, in a run whose questions
-    /// somebody finds.
-    pub(crate) fn can_begin(cx: &Context, tool: &str) -> bool {
+    /// Returns `true` if the call of this tool at the current path can wait: it is recorded there,
+    /// in a run with a durable journal.
+    pub fn can_begin(cx: &Context, tool: &str) -> bool {
         cx.run().log.is_durable() && matches!(tool_of(cx), Some((of, _)) if *of == *tool)
     }
 
-    /// The same of a call that is a node, so that no model reads what it answers.
-    #[cfg(feature = "a2a-client")]
-    pub(crate) fn can_begin_in_node(cx: &Context, tool: &str) -> bool {
+    /// Returns `true` if the call can wait and is a node. No model reads the answer of such a call.
+    pub fn can_begin_in_node(cx: &Context, tool: &str) -> bool {
         cx.run().log.is_durable() && Self::is_node(cx, tool)
     }
 
-    /// Returns true if the call of a tool of this name, which is here, is a node, durable or not.
-    #[cfg(feature = "a2a-client")]
-    pub(crate) fn is_node(cx: &Context, tool: &str) -> bool {
+    /// Returns `true` if the call of this tool at the current path is a node, in a durable run or
+    /// not.
+    pub fn is_node(cx: &Context, tool: &str) -> bool {
         matches!(tool_of(cx), Some((of, true)) if *of == *tool)
     }
 
-    /// What the call that is here waited for when its process ended.
-    pub(crate) fn of_earlier(cx: &Context) -> Option<Self> {
+    /// Returns the questions that the call at the current path waited for when its process ended.
+    pub fn of_earlier(cx: &Context) -> Option<Self> {
         let waiting = cx.is_step().then(|| asks_at(cx.run(), cx.path())).flatten()?;
         Some(Self { cx: cx.clone(), waiting })
     }
 
-    /// Records that the call waits, and with what it continues. The record is kept before anybody sees a question.
+    /// Records that the call waits, with the state from which it continues. The record is stored
+    /// before a person sees a question.
     ///
     /// # Errors
-    /// When a question is not JSON, or the store fails.
-    pub(crate) async fn begin(cx: &Context, state: Encoded, questions: Vec<UserQuestion>) -> Result<Self, ToolError> {
+    /// A question is not valid JSON, or the store fails.
+    pub async fn begin(cx: &Context, state: Encoded, questions: Vec<UserQuestion>) -> Result<Self, ToolError> {
         let questions: Result<Vec<_>, _> = questions.into_iter().map(UserQuestion::into_request).collect();
         let questions = questions.map_err(|error| ToolError::new(error.to_string()))?;
         let asked = number_of_questions(cx);
@@ -56,17 +59,17 @@ impl WaitingCall {
         Ok(Self { cx: cx.clone(), waiting })
     }
 
-    /// What the tool needs to continue.
-    pub(crate) fn state(&self) -> &Encoded {
+    /// Returns the state from which the tool continues.
+    pub fn state(&self) -> &Encoded {
         &self.waiting.state
     }
 
-    /// Asks what nobody has been asked yet, waits until everything is answered, and records that the call continues.
-    /// `repeatable` says whether what follows may simply be done again.
+    /// Sends the questions that were not sent yet, waits for all answers, and records that the call
+    /// continues. `repeatable` is `true` if the rest of the call may be repeated.
     ///
     /// # Errors
-    /// When the store fails.
-    pub(crate) async fn answers(self, repeatable: bool) -> Result<Vec<CallAnswer>, ToolError> {
+    /// The store fails.
+    pub async fn answers(self, repeatable: bool) -> Result<Vec<CallAnswer>, ToolError> {
         let run = self.cx.run();
         let paths = (1..).map(|number| self.cx.path().question(self.waiting.asked + number));
         let open: Vec<CallQuestion> = paths
@@ -84,7 +87,8 @@ impl WaitingCall {
         let answers = tokio::select! {
             biased;
             answers = answered => answers.map_err(stored)?,
-            // It continues in another process.
+            // This process is shutting down. The call keeps waiting in the process that resumes the
+            // run.
             () = async { run.until_drained().await; run.park(self.cx.path()).await } => return std::future::pending().await,
         };
         run.record(self.cx.path().clone(), EventKind::ToolContinued { repeatable });
@@ -93,19 +97,16 @@ impl WaitingCall {
     }
 }
 
-/// Asks a person while the call that is here runs on. A call that is repeated after a crash, and asks the same, gets the
-/// answer that was given before.
+/// Sends a question to a person while the call keeps running. A call that is repeated after a crash
+/// and sends the same question gets the earlier answer.
 ///
 /// # Errors
-/// When the question is not JSON, or the store fails.
-#[cfg(feature = "mcp")]
-pub(crate) async fn ask_within_call(
-    cx: &Context,
-    asked_here: u32,
-    question: UserQuestion,
-) -> Result<CallAnswer, ToolError> {
+/// The question is not valid JSON, or the store fails.
+pub async fn ask_within_call(cx: &Context, asked_here: u32, question: UserQuestion) -> Result<CallAnswer, ToolError> {
     let request = question.into_request().map_err(|error| ToolError::new(error.to_string()))?;
     let run = cx.run();
+    // Uses the first number without a recorded question, or with a question of the same text and
+    // answer.
     let path = (asked_here + 1..)
         .map(|number| cx.path().question(number))
         .find(|path| {
@@ -121,7 +122,7 @@ pub(crate) async fn ask_within_call(
     question.answer().await.map_err(|error| ToolError::new(error.to_string()))
 }
 
-/// The tool whose call is here, and whether the call is a node.
+/// Returns the tool whose call is at the current path, and `true` if the call is a node.
 fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
     let run = cx.run();
     if !cx.is_step() {
@@ -136,7 +137,7 @@ fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
     })?
 }
 
-/// How many questions the call that is here has asked.
+/// Returns the number of questions that the call at the current path has sent.
 fn number_of_questions(cx: &Context) -> u32 {
     let recorded = cx.run().log.records_below(cx.path());
     let asked = recorded.iter().filter(|(_, path, kind)| {
@@ -144,7 +145,7 @@ fn number_of_questions(cx: &Context) -> u32 {
             && path.is_question()
             && path.parent().as_ref() == Some(cx.path())
     });
-    // One that was asked anew is one question.
+    // A question that was sent again under the same path counts once.
     let asked: BTreeSet<_> = asked.map(|(_, path, _)| path).collect();
     u32::try_from(asked.len()).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
-//! The name by which a model calls a tool, made of the name that a program knows it by. It looks nothing up and keeps
-//! no table: the same name has the same wire name in every process.
+//! Wire names: the names by which models call tools, derived from the names that programs use. The
+//! mapping needs no table, so it is the same in every process.
 
 use std::sync::Arc;
 
@@ -8,17 +8,18 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::resource::ResourceKey;
 
-/// The longest name that every provider takes.
+/// Maximum length of a tool name that every provider accepts.
 const LONGEST: usize = 64;
 
-/// The longest name of a tool in a program, in bytes.
+/// Maximum length of a tool name in a program, in bytes.
 const LONGEST_IN_PROGRAM: usize = 256;
 
-/// The wire name of a tool: its name, with `__` for each `.` and each `:`, and `_` for everything else that is not a
-/// letter, a digit, `_` or `-`. A longer one than providers take ends with a fingerprint of the whole name.
+/// Returns the wire name of a tool: each `.` and `:` becomes `__`, and every other character except
+/// letters, digits, `_` and `-` becomes `_`. A name longer than 64 bytes is cut and ends with a
+/// fingerprint of the whole name.
 ///
-/// Different names may have one wire name; who offers tools to a model refuses that.
-pub(crate) fn wire_name(name: &str) -> String {
+/// Different names may have the same wire name. Code that offers tools to a model must reject that.
+pub fn wire_name(name: &str) -> String {
     let mut wire = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
@@ -27,6 +28,7 @@ pub(crate) fn wire_name(name: &str) -> String {
             _ => wire.push('_'),
         }
     }
+    // Without the fingerprint, long names with the same beginning would collide.
     if wire.len() > LONGEST {
         let fingerprint = format!("_{:08x}", fingerprint(name));
         wire.truncate(LONGEST - fingerprint.len());
@@ -35,20 +37,20 @@ pub(crate) fn wire_name(name: &str) -> String {
     wire
 }
 
-/// FNV-1a: the same in every release.
+/// Hashes a text with FNV-1a, which is the same in every release.
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Whether a name is one that a program may know a tool by: parts of letters, digits, `_` and `-` with a `.` between
-/// them.
-pub(crate) fn is_dotted(name: &str) -> bool {
+/// Returns `true` for a valid tool name with dots: parts of letters, digits, `_` and `-`, separated
+/// by `.`.
+pub fn is_dotted(name: &str) -> bool {
     let is_part =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     name.len() <= LONGEST_IN_PROGRAM && name.contains('.') && name.split('.').all(is_part)
 }
 
-/// A tool under another name than its own: a program knows it by `name`, a model by the wire name of that.
+/// A tool under another name. The program knows it as `name`, a model by the wire name of `name`.
 pub(super) struct Renamed {
     inner: ToolRef,
     name: Arc<str>,
@@ -141,7 +143,7 @@ mod tests {
         let (read, write) = (wire_name(&long("read")), wire_name(&long("write")));
         assert_eq!((read.len(), write.len()), (64, 64));
         assert_ne!(read, write);
-        // Journals hold these names.
+        // Journals contain these names, so the hash must not change.
         assert_eq!(fingerprint("mcp.files.read"), 0xa2d7_07b4);
     }
 

@@ -1,7 +1,7 @@
-//! Watches a value while it is encoded, and refuses what JSON would give back as another value: JSON has one `null` for
-//! `None`, for `()` and for floats that are infinite or NaN, and readers of it stop at a depth.
+//! Detects values that do not survive a round trip through JSON, while they are encoded.
 //!
-//! It changes nothing of what is written, and it reads nothing back.
+//! JSON has a single `null` for `None`, `()`, and floats that are infinite or NaN, and JSON readers
+//! limit the nesting depth. The encoded JSON is not changed.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -11,30 +11,32 @@ use serde::ser::{
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
-/// How deep lists, maps, structs and variants may be nested. `serde_json` reads 127 levels, and a value may be read as a
-/// part of a list or of an object.
+/// Maximum nesting of lists, maps, structs and variants. `serde_json` reads 127 levels; the rest is
+/// reserved for values that are embedded in a list or an object.
 const DEEPEST: usize = 120;
 
-/// The name by which `serde_json` passes on text that is JSON already.
+/// Struct name with which `serde_json` marks text that is JSON already.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// What is known of the value that was written last.
+/// Properties of the value that was written last.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// It is `null` in JSON.
+    /// `true` if it is `null` in JSON.
     null: Cell<bool>,
-    /// It is a string in JSON, and was one before.
+    /// `true` if it is a string in JSON.
     text: Cell<bool>,
-    /// It is the text `null`.
+    /// `true` if it is the text `null`.
     null_text: Cell<bool>,
-    /// How many values around it are open.
+    /// Number of enclosing values that are open.
     depth: Cell<usize>,
+    /// `true` if a value was written that only some types can read back.
     unsure: Cell<bool>,
 }
 
 impl Seen {
-    /// Whether there is something that some types read back and others do not: an integer beyond 64 bits, or a key of a
-    /// map that is not a string. Serde does not read them within what is flattened, untagged or internally tagged.
+    /// Returns `true` if a value was written that only some types can read back: an integer of more
+    /// than 64 bits, or a map key that is not a string. Serde cannot read them in flattened,
+    /// untagged and internally tagged types.
     pub(super) fn is_unsure(&self) -> bool {
         self.unsure.get()
     }
@@ -73,10 +75,10 @@ impl Seen {
     }
 }
 
-/// A value that is watched while it is encoded.
+/// Wraps a value to check it while it is encoded.
 ///
-/// Encoding fails, with the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and an
-/// infinite float or NaN would not be read at all.
+/// Encoding fails with the field and a remedy for a `Some` whose content is `null` in JSON, since
+/// it would be read as `None`, and for an infinite float or NaN, which cannot be read at all.
 pub(super) struct Watched<'a, T: ?Sized>(pub(super) &'a T, pub(super) &'a Seen);
 
 impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
@@ -85,11 +87,11 @@ impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
     }
 }
 
-/// Passes everything on and notices.
+/// Serializer that forwards all calls and checks the values.
 struct Watching<'a, S> {
     inner: S,
     seen: &'a Seen,
-    /// The value is text that is JSON already.
+    /// `true` if the value is text that is JSON already.
     is_raw: bool,
 }
 
@@ -137,16 +139,19 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
     }
 
     fn serialize_i128(self, value: i128) -> Result<S::Ok, S::Error> {
+        // Serde's buffer for untagged and flattened types holds at most 64 bits.
         self.seen.wrote_integer(i64::try_from(value).is_err());
         self.inner.serialize_i128(value)
     }
 
     fn serialize_u128(self, value: u128) -> Result<S::Ok, S::Error> {
+        // As for `i128`: serde's buffer holds at most 64 bits.
         self.seen.wrote_integer(u64::try_from(value).is_err());
         self.inner.serialize_u128(value)
     }
 
     fn serialize_f32(self, value: f32) -> Result<S::Ok, S::Error> {
+        // `serde_json` would write `null` for it.
         finite(value.is_finite(), value)?;
         self.seen.wrote(false);
         self.inner.serialize_f32(value)
@@ -190,6 +195,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
         let written = self.inner.serialize_some(&Watched(value, self.seen))?;
+        // The inner value set the flag, so it is known only after the value was written.
         match self.seen.null.get() {
             false => Ok(written),
             true => Err(S::Error::custom(format!(
@@ -206,6 +212,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<S::Ok, S::Error> {
+        // A newtype struct is transparent in JSON, so it adds no level, and `null` stays `null`.
         self.inner.serialize_newtype_struct(name, &Watched(value, self.seen))
     }
 
@@ -216,6 +223,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
         variant: &'static str,
         value: &T,
     ) -> Result<S::Ok, S::Error> {
+        // A newtype variant is written as an object with one field, so it adds a level.
         self.seen.open()?;
         let written = self.inner.serialize_newtype_variant(name, at, variant, &Watched(value, self.seen))?;
         self.seen.close(false);
@@ -250,6 +258,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
 
     fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
         let watching = self.compound(|inner| inner.serialize_struct(name, len))?;
+        // A raw value is a struct with one field for `serde_json`, but not in the JSON.
         Ok(Watching { is_raw: name == RAW, ..watching })
     }
 
@@ -325,6 +334,7 @@ impl<C: SerializeMap> SerializeMap for Watching<'_, C> {
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), C::Error> {
         self.inner.serialize_key(&Watched(key, self.seen))?;
+        // A key of another type is written as a string. Serde's buffer gives it back as a string.
         if !self.seen.text.get() {
             self.seen.unsure.set(true);
         }

@@ -1,4 +1,4 @@
-//! Values of many types: each comes back unchanged, or is refused where it is encoded.
+//! Round trips of many types: each value is decoded unchanged, or its encoding fails.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NodeValue;
 
-/// Whether a value came back, after the check that it was not another one.
+/// Returns `true` if the value is encoded and decoded unchanged, and `false` if its encoding fails.
 #[track_caller]
 fn comes_back<T: Serialize + DeserializeOwned + JsonSchema + Send + PartialEq + Debug + 'static>(value: &T) -> bool {
     let Ok(encoded) = value.encode() else { return false };
@@ -89,7 +89,7 @@ proptest! {
             Ok(encoded) => prop_assert_eq!(f32::decode(&encoded).unwrap().to_bits(), short.to_bits()),
             Err(_) => prop_assert!(!short.is_finite()),
         }
-        // Within a value that serde reads by way of another one, and through a `Value`.
+        // The same inside an untagged enum, which serde buffers, and through a `Value`.
         if long.is_finite() {
             prop_assert!(comes_back(&Untagged::Float(long)));
             prop_assert!(comes_back(&serde_json::json!([long])));
@@ -132,7 +132,8 @@ proptest! {
         prop_assert!(numbers.is_empty() || !comes_back(&BTreeMap::from([((1, 2), numbers)])));
     }
 
-    /// Serde reads these by way of a value of its own, which has no integers beyond 64 bits and no keys but strings.
+    /// Serde buffers these types in its own value, which has no integers of more than 64 bits and
+    /// only string keys.
     #[test]
     fn what_is_read_by_way_of_another_value_comes_back_or_is_refused(wide: u128, key: Option<u32>, name: String) {
         let inner = Inner { wide, by_number: key.map(|key| (key, true)).into_iter().collect() };

@@ -1,7 +1,8 @@
-//! What the conditions of a router's arms ask, each question once, and which answers to all of them can be given together.
+//! The atomic questions in the conditions of a router's arms, each once, and the combinations of
+//! answers that are possible.
 //!
-//! What conditions ask of outputs may be so or not, each by itself, but not against each other: `x` and `not x` never hold
-//! together, and a value is not equal to two others.
+//! Answers depend on each other: `x` and `not x` never hold together, and a value equals at most
+//! one of two constants.
 
 use std::collections::HashMap;
 
@@ -11,12 +12,13 @@ use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::mapping::Mapping;
 
-/// The most combinations of answers that are looked at.
+/// Maximum number of combinations that are enumerated.
 const COMBINATIONS: usize = 2048;
-/// The most questions of which nothing is known: each has two answers whatever the others have.
+/// Maximum number of questions without a known structure. Each of them doubles the number of
+/// combinations.
 const UNKNOWN: usize = COMBINATIONS.ilog2() as usize;
 
-/// Something that conditions ask of outputs.
+/// An atomic question about an output.
 #[derive(PartialEq)]
 enum Question<'c> {
     Is(&'c Mapping, Value),
@@ -47,7 +49,7 @@ impl<'c> Question<'c> {
         matches!(self, Self::Is(_, Value::Null))
     }
 
-    /// A text that is the same for the same questions. It is another one for most others, so few are compared.
+    /// Returns a hash key: equal for equal questions, and different for most others.
     fn word(&self) -> String {
         match self {
             Self::Is(of, value) => format!("{} = {}", word_of(of), word_of_value(value)),
@@ -57,6 +59,7 @@ impl<'c> Question<'c> {
     }
 }
 
+/// Returns a hash key for a mapping.
 fn word_of(mapping: &Mapping) -> String {
     match mapping {
         Mapping::From { node, at, .. } => format!("{node} {at}"),
@@ -67,7 +70,8 @@ fn word_of(mapping: &Mapping) -> String {
     }
 }
 
-/// Numbers that are the same may be written in two ways.
+/// Returns a hash key for a value. Numbers with a fraction have none, since equal numbers may be
+/// written in two ways.
 pub(super) fn word_of_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -77,7 +81,7 @@ pub(super) fn word_of_value(value: &Value) -> String {
     }
 }
 
-/// The same of conditions: a text that is the same for the same ones.
+/// Returns a hash key for a condition: equal for equal conditions.
 pub(super) fn word_of_condition(condition: &Condition) -> String {
     match condition {
         Condition::Not(other) => format!("not {}", word_of_condition(other)),
@@ -89,7 +93,7 @@ pub(super) fn word_of_condition(condition: &Condition) -> String {
     }
 }
 
-/// A condition over questions, by their numbers.
+/// A condition over questions, by their indexes.
 pub(super) enum Asks {
     Constant(bool),
     Not(Box<Asks>),
@@ -99,7 +103,7 @@ pub(super) enum Asks {
 }
 
 impl Asks {
-    /// Whether it holds where those questions hold.
+    /// Returns `true` if the condition holds when exactly these questions are answered with yes.
     pub(super) fn holds(&self, answers: &BitSet) -> bool {
         match self {
             Self::Constant(holds) => *holds,
@@ -111,11 +115,11 @@ impl Asks {
     }
 }
 
-/// The questions of one router, and what each reads.
+/// The questions of one router, and the values that they are about.
 #[derive(Default)]
 pub(super) struct Questions<'c> {
     all: Vec<Question<'c>>,
-    /// Of each, which value it is about.
+    /// For each question, the index of the value that it is about.
     about: Vec<Option<usize>>,
     values: Vec<About<'c>>,
     by_word: HashMap<String, Vec<usize>>,
@@ -123,7 +127,7 @@ pub(super) struct Questions<'c> {
     unknown: usize,
 }
 
-/// What is asked of one value.
+/// The questions about one value that constrain others.
 struct About<'c> {
     value: &'c Mapping,
     exists: Option<usize>,
@@ -131,7 +135,8 @@ struct About<'c> {
 }
 
 impl<'c> Questions<'c> {
-    /// What a condition asks; `None` when there are too many questions to look at all answers.
+    /// Translates a condition into questions. Returns `None` if there are too many questions to
+    /// enumerate all answers.
     pub(super) fn asked(&mut self, condition: &'c Condition) -> Option<Asks> {
         if let Some(holds) = condition.constant() {
             return Some(Asks::Constant(holds));
@@ -145,6 +150,7 @@ impl<'c> Questions<'c> {
         })
     }
 
+    /// Returns the index of a question, adding it if it is new.
     fn number(&mut self, question: Question<'c>) -> Option<usize> {
         let same = self.by_word.entry(question.word()).or_default();
         if let Some(at) = same.iter().find(|at| self.all[**at] == question) {
@@ -174,7 +180,8 @@ impl<'c> Questions<'c> {
         (self.unknown <= UNKNOWN).then_some(at)
     }
 
-    /// The answers that can be given together: of each combination, the questions that hold. `None` when there are too many.
+    /// Enumerates the possible combinations of answers, each as the list of questions that hold.
+    /// Returns `None` if there are too many.
     pub(super) fn combinations(&self) -> Option<Vec<Vec<usize>>> {
         let mut open: Vec<Vec<usize>> = vec![Vec::new()];
         for question in 0..self.all.len() {
@@ -193,17 +200,18 @@ impl<'c> Questions<'c> {
         Some(open)
     }
 
-    /// An earlier question about the same value of one kind.
+    /// Returns an earlier question of a given kind about the same value.
     fn earlier(&self, question: usize, of: impl Fn(&About<'c>) -> Option<usize>) -> Option<usize> {
         of(&self.values[self.about[question]?]).filter(|other| *other < question)
     }
 
-    /// Whether a question may hold where of those before it these hold and no others.
+    /// Returns `true` if a question can hold when `held` are the earlier questions that hold.
     fn may_hold(&self, question: usize, held: &[usize]) -> bool {
         let is = |of: &usize| matches!(self.all[*of], Question::Is(..)) && self.about[*of] == self.about[question];
         match &self.all[question] {
             Question::Is(_, value) => {
                 let exists = self.earlier(question, |about| about.exists);
+                // A value equals one constant at most, and a missing value equals only `null`.
                 !held.iter().any(is) && exists.is_none_or(|exists| held.contains(&exists) != value.is_null())
             }
             Question::Exists(_) => {
@@ -213,7 +221,7 @@ impl<'c> Questions<'c> {
         }
     }
 
-    /// The same of one that does not hold.
+    /// Returns `true` if a question can fail when `held` are the earlier questions that hold.
     fn may_fail(&self, question: usize, held: &[usize]) -> bool {
         let is_other = |of: &usize| {
             matches!(&self.all[*of], Question::Is(_, value) if !value.is_null())

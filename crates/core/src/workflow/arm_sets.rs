@@ -1,5 +1,5 @@
-//! Which sets of arms a router can take, as far as its conditions say so: when a workflow is built, and without a value.
-//! What the conditions ask is in `arm_questions.rs`.
+//! The sets of arms that a router can take, derived from its conditions when a workflow is built.
+//! `arm_questions.rs` enumerates the answers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,15 +9,16 @@ use super::condition::Condition;
 use super::graph_body::GraphBody;
 use super::spec::{Body, NodeSpec};
 
-/// The numbers of the arms that a router takes.
+/// A set of arm indexes of a router.
 pub(super) type Arms = BitSet;
 
 /// The sets of arms that a router can take.
 #[derive(Debug, Default)]
 pub(super) struct ArmSets {
-    /// The largest.
+    /// The maximal sets.
     pub(super) most: Vec<Arms>,
-    /// The smallest, each with an arm that is in it. Of a closure that gives a set, nothing is known of them.
+    /// The minimal sets, each with one arm in it that serves as its name. Empty if code chooses a
+    /// set of arms.
     pub(super) least: Vec<(usize, Arms)>,
 }
 
@@ -35,9 +36,11 @@ impl ArmSets {
         let sets = combined(routes, several).unwrap_or_else(|| one_by_one(routes, several));
         let sets: Vec<Arms> = sets.into_iter().collect();
         let mut most = without(&sets, |one, larger| one.is_within(larger), true);
-        // An arm for everything else is no mistake where the conditions leave nothing.
+        // An arm without a condition counts as possible even if the conditions before it cover all
+        // cases.
         let last = routes.iter().position(|when| constant(*when) == Some(true)).unwrap_or(count);
         most.extend(routes[..last].iter().position(Option::is_none).map(|at| Arms::of(count, [at])));
+        // Arms that are in all sets would be poor names.
         let mut in_all = Arms::all(count);
         sets.iter().for_each(|set| in_all.keep(set.words()));
         let name = |set: &Arms| set.iter().find(|arm| !in_all.contains(*arm)).or_else(|| set.iter().next());
@@ -46,7 +49,7 @@ impl ArmSets {
         Self { most, least }
     }
 
-    /// The arms that are in some of them.
+    /// Returns the arms that are in any of the sets.
     pub(super) fn ever_taken(&self) -> Arms {
         let mut taken = Arms::default();
         self.most.iter().for_each(|set| taken.add(set.words()));
@@ -54,7 +57,7 @@ impl ArmSets {
     }
 }
 
-/// The sets for which there is no larger one, or no smaller one, that has `more` than it.
+/// Removes the sets for which `more` relates them to a larger set, or to a smaller one.
 fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> Vec<Arms> {
     let mut by_size: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     sets.iter().enumerate().for_each(|(at, set)| by_size.entry(set.len()).or_default().push(at));
@@ -62,7 +65,7 @@ fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> 
     if larger {
         sizes.reverse();
     }
-    // Of sets of one size, none is within another.
+    // Sets of the same size cannot contain each other, so only sets of other sizes are compared.
     let mut kept: Vec<usize> = Vec::new();
     for mut of_size in sizes {
         of_size.retain(|at| !kept.iter().any(|other| more(&sets[*at], &sets[*other])));
@@ -72,7 +75,7 @@ fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> 
     kept.into_iter().map(|at| sets[at].clone()).collect()
 }
 
-/// The conditions of the arms of a router that is data.
+/// Returns the conditions of a router that is data.
 fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
     match router.does.as_deref() {
         Some(GraphBody::Route(routes)) => Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect()),
@@ -80,7 +83,7 @@ fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
     }
 }
 
-/// Of a closure, which may take each arm.
+/// Returns the sets of a router whose arms are chosen by code, which may take any arm.
 fn of_code(count: usize, several: bool) -> ArmSets {
     let each: Vec<(usize, Arms)> = (0..count).map(|arm| (arm, Arms::of(count, [arm]))).collect();
     match several {
@@ -93,7 +96,8 @@ fn constant(when: Option<&Condition>) -> Option<bool> {
     when.and_then(Condition::constant)
 }
 
-/// The sets by all combinations of answers; `None` when there are too many.
+/// Computes the sets by enumerating all combinations of answers. Returns `None` if there are too
+/// many.
 fn combined(routes: &[Option<&Condition>], several: bool) -> Option<BTreeSet<Arms>> {
     let mut questions = Questions::default();
     let mut asks: Vec<Option<Asks>> = Vec::with_capacity(routes.len());
@@ -112,7 +116,8 @@ fn combined(routes: &[Option<&Condition>], several: bool) -> Option<BTreeSet<Arm
     Some(sets.filter(|set| !set.is_empty()).collect())
 }
 
-/// The arms that are taken, as in a run, by what holds of each; nothing of one without a condition.
+/// Returns the arms that are taken in a run, given the result of each condition. An arm without a
+/// condition has `None`.
 fn taken(count: usize, several: bool, holds: impl Iterator<Item = (usize, Option<bool>)>) -> Arms {
     let mut taken = Arms::none(count);
     let mut is_taken = false;
@@ -128,7 +133,7 @@ fn taken(count: usize, several: bool, holds: impl Iterator<Item = (usize, Option
     taken
 }
 
-/// The sets where each condition holds by itself, and where all of them do.
+/// Approximates the sets: none of the conditions holds, each holds alone, or all hold.
 fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
     let count = routes.len();
     let constants: Vec<Option<bool>> = routes.iter().map(|when| constant(*when)).collect();
@@ -150,7 +155,8 @@ fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
     sets.insert(with(Vec::new()));
     if several {
         sets.insert(with(all.concat()));
-        // Where an arm is taken since none before it is, all behind it may be.
+        // The arm without a condition is taken if no earlier condition holds. All later conditions
+        // may hold then.
         if let Some(otherwise) = otherwise {
             sets.insert(with(all.iter().filter(|same| same[0] > otherwise).flatten().copied().collect()));
         }
@@ -159,7 +165,7 @@ fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
     sets
 }
 
-/// The arms whose conditions depend on outputs, those with the same condition together.
+/// Groups the arms whose conditions depend on outputs by equal conditions.
 fn same_conditions(routes: &[Option<&Condition>], constants: &[Option<bool>]) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::new();
     let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
@@ -187,7 +193,7 @@ mod tests {
     use crate::workflow::mapping::{Mapping, Scope};
     use crate::workflow::outputs::GivenOutputs;
 
-    /// What conditions compare with, and one more value.
+    /// The constants in the conditions, and one further value.
     fn values() -> Vec<Value> {
         vec![json!(null), json!("a"), json!("b"), json!(1), json!(true), json!("other")]
     }
@@ -209,7 +215,7 @@ mod tests {
         })
     }
 
-    /// The sets that are taken for some value, computed as in a run.
+    /// Computes the sets by evaluating the conditions for all values, as a run does.
     fn by_values(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Vec<bool>> {
         let names = HashMap::from([("order".to_owned(), 0)]);
         let all = values();
@@ -248,14 +254,14 @@ mod tests {
             prop_assert!(sets.least.iter().all(|(arm, set)| set.contains(*arm)));
             let most: BTreeSet<Vec<bool>> = sets.most.iter().map(list).collect();
             let largest = expected.iter().filter(|one| !expected.iter().any(|other| is_within(one, other)));
-            // An arm for everything else counts as one that can be taken.
+            // An arm without a condition counts as possible even if it is not.
             let otherwise = (0..routes.len()).find(|at| routes[*at].is_none()).map(|arm| list(&Arms::of(routes.len(), [arm])));
             let is_new = |set: &&Vec<bool>| Some(*set) != otherwise.as_ref();
             prop_assert_eq!(
                 most.iter().filter(is_new).collect::<Vec<_>>(),
                 largest.filter(is_new).collect::<Vec<_>>()
             );
-            // Where conditions are not looked at together, there may be more sets, and larger ones.
+            // The approximation may contain more and larger sets.
             let more = one_by_one(&routes, several);
             prop_assert!(expected.iter().all(|set| several || more.iter().any(|more| list(more) == *set)));
         }

@@ -1,22 +1,21 @@
-//! Sets of small numbers, a bit for each, so that what is said of many at once is computed of 64 at a time. It knows nothing
-//! of workflows.
+//! Bit sets, counters and rows of bits. Operations on many numbers work on 64 of them at a time.
 
 use std::cmp::Ordering;
 
-/// The bits of a word.
+/// Number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers. Sets that are compared have the same bound.
+/// A set of small numbers. Sets must have the same bound to be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BitSet(Vec<u64>);
 
 impl BitSet {
-    /// Without any number, for those below a bound.
+    /// Creates an empty set for numbers below a bound.
     pub(super) fn none(bound: usize) -> Self {
         Self(vec![0; bound.div_ceil(WORD)])
     }
 
-    /// With all numbers below a bound.
+    /// Creates the set of all numbers below a bound.
     pub(super) fn all(bound: usize) -> Self {
         let mut words = vec![u64::MAX; bound.div_ceil(WORD)];
         let rest = bound % WORD;
@@ -26,14 +25,14 @@ impl BitSet {
         Self(words)
     }
 
-    /// With these numbers, of those below a bound.
+    /// Creates a set of the given numbers, for numbers below a bound.
     pub(super) fn of(bound: usize, numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut set = Self::none(bound);
         numbers.into_iter().for_each(|number| set.insert(number));
         set
     }
 
-    /// Adds a number, whatever the bound was.
+    /// Adds a number. Extends the bound if necessary.
     pub(super) fn insert(&mut self, number: usize) {
         if self.0.len() <= number / WORD {
             self.0.resize(number / WORD + 1, 0);
@@ -48,7 +47,7 @@ impl BitSet {
         }
     }
 
-    /// Has the numbers of another one from now on.
+    /// Replaces the content with a copy of another set, reusing the memory.
     pub(super) fn set(&mut self, other: &Self) {
         self.0.clone_from(&other.0);
     }
@@ -65,18 +64,18 @@ impl BitSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The numbers, the smallest first.
+    /// Iterates over the numbers in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         numbers(&self.0)
     }
 
-    /// Whether all of it is in another one.
+    /// Returns `true` if the set is a subset of another one.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         let others = other.0.iter().copied().chain(std::iter::repeat(0));
         self.0.iter().zip(others).all(|(own, other)| own & !other == 0)
     }
 
-    /// Adds the numbers of another one.
+    /// Adds the numbers of another set.
     pub(super) fn add(&mut self, other: &[u64]) {
         if self.0.len() < other.len() {
             self.0.resize(other.len(), 0);
@@ -84,13 +83,13 @@ impl BitSet {
         self.0.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
     }
 
-    /// Removes the numbers that are not in another one.
+    /// Removes the numbers that are not in another set.
     pub(super) fn keep(&mut self, other: &[u64]) {
         self.0.truncate(other.len());
         self.0.iter_mut().zip(other).for_each(|(own, other)| *own &= other);
     }
 
-    /// Removes the numbers that are in another one.
+    /// Removes the numbers that are in another set.
     pub(super) fn remove(&mut self, other: &[u64]) {
         self.0.iter_mut().zip(other).for_each(|(own, other)| *own &= !other);
     }
@@ -107,8 +106,9 @@ impl FromIterator<usize> for BitSet {
 }
 
 impl Ord for BitSet {
-    /// The order of two lists that say of each number whether it is in the set.
+    /// Compares the sets like lists of booleans, one per number.
     fn cmp(&self, other: &Self) -> Ordering {
+        // The smallest number is the most significant, so the bits are compared in reverse.
         let turned = |set: &Self| set.0.iter().map(|word| word.reverse_bits()).collect::<Vec<_>>();
         match self.0.iter().zip(&other.0).position(|(own, other)| own != other) {
             Some(at) => self.0[at].reverse_bits().cmp(&other.0[at].reverse_bits()),
@@ -123,12 +123,12 @@ impl PartialOrd for BitSet {
     }
 }
 
-/// Whether a number is in a set.
+/// Returns `true` if the set contains a number.
 pub(super) fn has(set: &[u64], number: usize) -> bool {
     set.get(number / WORD).is_some_and(|word| word & (1 << (number % WORD)) != 0)
 }
 
-/// The numbers of a set, the smallest first.
+/// Iterates over the numbers of a set in ascending order.
 pub(super) fn numbers(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
     set.iter().enumerate().flat_map(|(at, word)| {
         let mut left = *word;
@@ -140,7 +140,7 @@ pub(super) fn numbers(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// A list of sets of numbers below one bound, in one piece of memory.
+/// A list of sets with a common bound, in one allocation.
 #[derive(Debug)]
 pub(super) struct BitRows {
     words: usize,
@@ -148,7 +148,7 @@ pub(super) struct BitRows {
 }
 
 impl BitRows {
-    /// Room for so many sets of numbers below a bound.
+    /// Creates an empty list with capacity for `rows` sets of numbers below `bound`.
     pub(super) fn new(rows: usize, bound: usize) -> Self {
         let words = bound.div_ceil(WORD);
         Self { words, all: Vec::with_capacity(rows * words) }
@@ -160,13 +160,14 @@ impl BitRows {
         self.all.resize(end, 0);
     }
 
-    /// The set of a number; an empty one before anything was added.
+    /// Returns the set at an index. An index beyond the end gives an empty set.
     pub(super) fn row(&self, at: usize) -> &[u64] {
         self.all.get(at * self.words..(at + 1) * self.words).unwrap_or_default()
     }
 }
 
-/// How many sets of some have each number, for all numbers at once: a set for each binary digit of the counts.
+/// Counters for many numbers at once: in how many sets each number is. Stored as one bit set per
+/// binary digit.
 #[derive(Debug, Default)]
 pub(super) struct Counts(Vec<BitSet>);
 
@@ -175,8 +176,10 @@ impl Counts {
         self.0.clear();
     }
 
-    /// Counts one more for each number of a set.
+    /// Increments the counter of each number in a set.
     pub(super) fn add(&mut self, mut carry: BitSet) {
+        // A ripple-carry adder over bit sets: `carry` holds the numbers whose lower digits
+        // overflowed.
         for digit in &mut self.0 {
             if carry.is_empty() {
                 return;
@@ -190,9 +193,10 @@ impl Counts {
         }
     }
 
-    /// Those of some numbers that are in so many sets at least.
+    /// Returns the numbers of `of` whose counter is `least` or more.
     pub(super) fn at_least(&self, least: usize, of: &BitSet) -> BitSet {
-        // From the highest digit: where the count is larger, and where it is the same so far.
+        // Compares from the highest digit down: `larger` is decided already, `same` is equal so
+        // far.
         let (mut larger, mut same) = (BitSet(vec![0; of.0.len()]), of.clone());
         let none = BitSet(vec![0; of.0.len()]);
         let digits = self.0.len().max((usize::BITS - least.leading_zeros()) as usize);

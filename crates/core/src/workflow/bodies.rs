@@ -1,5 +1,5 @@
-//! The bodies of steps: a function of the caller's, or a workflow below the node. Each is made into what the driver
-//! starts: the outputs it reads decoded, its own output encoded, its error as it is recorded.
+//! Bodies of steps: functions of the user, or nested workflows. Wraps them into a `Step` that
+//! decodes its inputs and encodes its output and error.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::run::Around;
 use crate::tool::ValuePlace;
 use crate::value::{Encoded, NodeValue};
 
+/// Decodes the outputs that a node reads.
 pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Values, StepError> {
     reads.load(Loader(outputs)).map_err(|error| error.0)
 }
@@ -23,8 +24,8 @@ pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
         .map_err(|error| StepError::value(&format!("a `{}` cannot be recorded", std::any::type_name::<O>()), &error))
 }
 
-/// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept,
-/// and whatever the body does before its first await comes after that too.
+/// Encodes the result of a body. The body is called on the first poll. The start of the step is
+/// committed by then, so effects before the first await of the body also follow it.
 fn encoded<O, E, F>(body: impl FnOnce() -> F + Send + 'static) -> StepFuture
 where
     O: NodeValue,
@@ -39,6 +40,7 @@ where
     })
 }
 
+/// Wraps the body of a step.
 pub(super) fn step_of<R, O, E, B, F>(reads: R, body: B) -> Step
 where
     R: Reads<Values: Send>,
@@ -54,6 +56,7 @@ where
     })
 }
 
+/// Wraps the body of an item or a round. `what` names the item in errors.
 pub(super) fn item_step_of<R, I, O, E, B, F>(reads: R, what: &'static str, body: B) -> ItemStep
 where
     R: Reads<Values: Send>,
@@ -71,33 +74,37 @@ where
     })
 }
 
-/// Whether a repetition is over, from its encoded output.
+/// Wraps the end condition of a repetition.
 pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 'static) -> Until {
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
-        // A tool in it could ask nobody, so it is refused there.
+        // A tool called here could not ask for its approval, so the call is refused.
         Ok(ValuePlace::compute(None, || until(&last)))
     })
 }
 
-/// A step that is a workflow below its node: it reads what the workflow's inputs are named after.
+/// Creates a step that runs a nested workflow. The inputs of the workflow are the outputs that the
+/// step reads.
 pub(super) fn inner_step(inner: &Arc<Spec>, reads: Vec<RawHandle>) -> Step {
     let inner = Arc::clone(inner);
     Arc::new(move |cx, outputs| Ok(inner_run(&inner, inputs(None, &reads, outputs)?, cx)))
 }
 
-/// The same for one item, or one round, which is the first input.
+/// Creates an item step that runs a nested workflow. The item, or the previous round's output, is
+/// the first input.
 pub(super) fn inner_item_step(inner: &Arc<Spec>, reads: Vec<RawHandle>) -> ItemStep {
     let inner = Arc::clone(inner);
     Arc::new(move |cx, item, outputs| Ok(inner_run(&inner, inputs(Some(item), &reads, outputs)?, cx)))
 }
 
+/// Collects the inputs of a nested workflow.
 fn inputs(item: Option<&Encoded>, reads: &[RawHandle], outputs: &dyn Outputs) -> Result<Vec<Encoded>, StepError> {
     let read = reads.iter().map(|read| outputs.output(read.node).cloned());
     let all: Option<Vec<_>> = item.into_iter().cloned().map(Some).chain(read).collect();
     all.ok_or_else(StepError::read_too_early)
 }
 
+/// Runs a nested workflow and converts its error into the error of the step.
 fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture {
     let inner = Arc::clone(inner);
     Box::pin(async move {
@@ -114,7 +121,8 @@ fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture
     })
 }
 
-/// Boxed in a function that returns, so that the step's own future holds no room for it.
+/// Boxes the run in a separate function, so that the future of the step has no space reserved for
+/// it.
 fn begin(
     inner: &Arc<Spec>,
     inputs: Vec<Encoded>,

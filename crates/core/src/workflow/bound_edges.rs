@@ -1,5 +1,5 @@
-//! Routers that take a set of arms, and the edges of a node of a typed workflow: bound to the nodes of its builder, with what
-//! must be known before it is decided whether they are taken. It runs nothing.
+//! Edges between nodes that a [`Builder`] adds, and routers that take a set of arms. Resolves names
+//! and handles to node indexes, and adds the nodes that must end before an edge can be evaluated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
 use crate::value::Encoded;
 
-/// What of a node follows from its edges and from what it reads.
+/// Dependencies of a node, resolved to node indexes.
 #[derive(Default)]
 pub(super) struct Bound {
     pub(super) entries: Vec<Entry>,
@@ -28,8 +28,9 @@ pub(super) struct Bound {
 }
 
 impl Builder {
-    /// Adds a router that takes a set of arms: `pick` gives the places of those that are taken, one at least. What an arm
-    /// leads to is a node with the [edge](super::NodeEdge::arm) of the arm, or is added with [`arm`](Self::arm).
+    /// Adds a router that takes a set of arms. `pick` returns the indexes of the arms, at least
+    /// one. The nodes of an arm either have an [edge](super::NodeEdge::arm) from it or are added
+    /// with [`arm`](Self::arm).
     pub fn route_all<R, E, B, A>(&mut self, node: impl Into<Node>, arms: A, reads: R, pick: B) -> Router
     where
         R: Reads,
@@ -62,12 +63,13 @@ impl Builder {
         self.router(node.into(), arms, reads.handles(), (pick, true))
     }
 
-    /// Binds the edges and the reads of a node; what is wrong with them is noted.
+    /// Resolves the edges and reads of a node. Problems are collected in the builder.
     pub(super) fn bind(&mut self, name: &str, kind: NodeKind, node: &Node, reads: &[RawHandle]) -> Bound {
         let mut bound = Bound {
             reads: reads.iter().filter(|read| !read.optional).map(|read| read.node).collect(),
             ..Bound::default()
         };
+        // Most nodes have no edges, so nothing has to be resolved.
         let is_plain = node.edges.is_empty() && !node.ends && reads.iter().all(|read| !read.optional);
         if is_plain && node.begins == Begins::All {
             return bound;
@@ -86,13 +88,14 @@ impl Builder {
                 .push(format!("the node `{name}` begins when {needed} of its edges are taken, and {edges} lead to it"));
         }
         let takes_part = |read: &RawHandle| match kind {
-            // Their first is the list or the value that they begin with.
+            // The first read is the list or the initial value.
             NodeKind::Map | NodeKind::Each | NodeKind::Repeat => {
                 reads.first().is_some_and(|first| first.node == read.node)
             }
             NodeKind::Join => true,
             _ => false,
         };
+        // A node that waits for some of its edges only may start before this source has an output.
         let late =
             |read: NodeIndex| !node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == read);
         for read in reads {
@@ -108,6 +111,7 @@ impl Builder {
                     .push(format!("the node `{name}` may begin before `{of}` has an output; read `{of}.optional()`"));
             }
         }
+        // Conditions read outputs, so the node waits for the nodes that they read.
         let conditions = node.edges.iter().filter_map(|edge| match &edge.when {
             EdgeWhen::Holds(condition) => Some(condition),
             _ => None,
@@ -128,12 +132,13 @@ impl Builder {
         bound
     }
 
-    /// The place of a node of this builder, by its name.
+    /// Returns the index of a node of this builder.
     fn place_of(&self, name: &str) -> Option<NodeIndex> {
         let at = self.nodes.iter().position(|node| node.path.names() == name)?;
         NodeIndex::try_from(at).ok()
     }
 
+    /// Resolves an edge. Returns `None` after reporting a problem.
     fn entry(&mut self, name: &str, edge: &NodeEdge) -> Option<Entry> {
         let from = edge.from.node;
         let when = match &edge.when {

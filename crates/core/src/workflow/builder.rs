@@ -1,5 +1,8 @@
-//! `Builder`: the typed builder that `#[workflow]` expands to, and that writes any workflow by hand.
-//! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
+//! `Builder`: adds nodes to a typed workflow. `#[workflow]` expands to it, and it can be used
+//! directly.
+//!
+//! The builder reports errors that the type system cannot find: invalid names and handles of other
+//! builders.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -34,7 +37,7 @@ use crate::value::{Encoded, NodeValue};
 /// The name of an output's Rust type, and its schema.
 pub(super) type TypeOf = (Cow<'static, str>, NodeSchema);
 
-/// A choice of one arm; made by [`Builder::route`].
+/// A handle to a router node. Created by [`Builder::route`] and [`Builder::route_all`].
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
     node: NodeIndex,
@@ -47,27 +50,30 @@ impl Router {
     }
 }
 
-/// Adds nodes to a workflow; [`Workflow::build`](super::Workflow::build) gives one.
+/// Adds nodes to a workflow. Passed to the function given to
+/// [`Workflow::build`](super::Workflow::build).
 #[derive(Debug)]
 pub struct Builder {
     pub(super) id: u32,
     pub(super) nodes: Vec<NodeSpec>,
     pub(super) names: HashSet<String>,
     pub(super) prefix: String,
+    /// Router and arm that new nodes are in.
     guard: Option<(NodeIndex, u32)>,
+    /// Join of returning arms. New nodes run only if none of these arms was taken.
     unless: Option<NodeIndex>,
-    /// The written order, in a `#[workflow]`.
+    /// Written order of effects, for a `#[workflow]`.
     pub(super) order: Option<Order>,
-    /// The workflow's name; of the nodes within a body with the name of their node.
+    /// Name of the workflow, extended by the name of the node inside a body.
     pub(super) name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) concurrency: usize,
     pub(super) limits: RunLimits,
     pub(super) stop: StopPolicy,
     pub(super) problems: Vec<String>,
-    /// The node that a person must agree to before any other begins.
+    /// Node that asks for the approval of the whole workflow. All other nodes wait for it.
     pub(super) first: Option<NodeIndex>,
-    /// Who is asked before each step.
+    /// Decider for the steps that are added.
     pub(super) decider: Option<Ask>,
 }
 
@@ -104,7 +110,8 @@ impl Builder {
         self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(fits) })
     }
 
-    /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
+    /// Adds a step. It starts as soon as the outputs that it reads are available, concurrently with
+    /// other steps.
     pub fn node<R, O, E, B, F>(&mut self, node: impl Into<Node>, reads: R, body: B) -> Handle<O>
     where
         R: Reads<Values: Send>,
@@ -116,8 +123,8 @@ impl Builder {
         self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step_of(reads, body)))
     }
 
-    /// Adds a value that follows from others without an effect. It is computed once: in a run with a store it is
-    /// recorded, so that every reader has the same one, also after a crash.
+    /// Adds a value: a computation without side effects. It is computed once. In a run with a store
+    /// it is recorded, so that all readers see the same value, also after a crash.
     pub fn value<R, O, E, B>(&mut self, node: impl Into<Node>, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -130,8 +137,8 @@ impl Builder {
         self.push::<O>(node.into(), NodeKind::Value, reads.handles(), Body::Pure(pure))
     }
 
-    /// Adds a router: `pick` gives the place of the arm that is taken. Each arm is then added with [`arm`](Self::arm),
-    /// and [`join`](Self::join) puts them together.
+    /// Adds a router. `pick` returns the index of the arm to take. Add the nodes of each arm with
+    /// [`arm`](Self::arm), and combine the outputs with [`join`](Self::join).
     pub fn route<R, E, B, A>(&mut self, node: impl Into<Node>, arms: A, reads: R, pick: B) -> Router
     where
         R: Reads,
@@ -174,7 +181,7 @@ impl Builder {
         Router { node: handle.node, builder: handle.builder }
     }
 
-    /// Adds what an arm of a router consists of: its nodes run only when the arm is taken.
+    /// Adds the nodes of a router's arm. They run only if the arm is taken.
     pub fn arm<O>(&mut self, router: Router, arm: usize, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
         if self.is_foreign(router) {
             return nodes(self);
@@ -204,7 +211,8 @@ impl Builder {
         end
     }
 
-    /// The output of a node outside of the arm, as that of the arm: it is there only when the arm is taken.
+    /// Adds a node that represents an outer node's output inside the arm. It has an output only if
+    /// the arm is taken.
     fn yielded<O>(&mut self, end: Handle<O>) -> Handle<O> {
         let of = &self.nodes[end.node as usize];
         let described = (of.type_name.clone(), of.schema.clone());
@@ -212,7 +220,7 @@ impl Builder {
         end.moved(at)
     }
 
-    /// Adds nodes that run only when none of the arms was taken whose ends a join puts together.
+    /// Adds nodes that run only if none of the returning arms that the join combines was taken.
     pub(super) fn unless<O>(&mut self, join: RawHandle, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
         let outer = self.unless.replace(join.node);
         let end = nodes(self);
@@ -220,7 +228,7 @@ impl Builder {
         end
     }
 
-    /// The join of all arms that return so far; it stands below the router of the last one.
+    /// Adds the join of all returning arms so far. It is below the router of the last one.
     pub(super) fn returned<O: NodeValue>(&mut self, router: Router, ends: &[Handle<O>]) -> RawHandle {
         let of = match self.is_foreign(router) {
             true => "?".to_owned(),
@@ -229,7 +237,7 @@ impl Builder {
         self.joined(format!("{of}/{}", names::RETURN), ends).raw()
     }
 
-    /// A join under a name that no prefix stands before.
+    /// Adds a join whose name gets no prefix.
     pub(super) fn joined<O: NodeValue>(&mut self, name: String, ends: &[Handle<O>]) -> Handle<O> {
         let ends = ends.iter().map(Handle::raw).collect();
         let outer = std::mem::take(&mut self.prefix);
@@ -238,7 +246,7 @@ impl Builder {
         handle
     }
 
-    /// The place of an arm among those of its router.
+    /// Returns the index of an arm of a router.
     pub(super) fn arm_named(&mut self, router: Router, name: &str) -> usize {
         if router.builder != self.id {
             return 0;
@@ -252,7 +260,7 @@ impl Builder {
         })
     }
 
-    /// Whether a router was made by another builder, which is a mistake and noted as one.
+    /// Returns `true`, and reports the problem, if the router belongs to another builder.
     fn is_foreign(&mut self, router: Router) -> bool {
         let foreign = router.builder != self.id;
         if foreign {
@@ -262,7 +270,7 @@ impl Builder {
         foreign
     }
 
-    /// The output of whichever arm is taken.
+    /// Adds a join and returns its handle. Its output is the output of the arm that is taken.
     pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
         let of = match self.is_foreign(router) {
             true => "?".to_owned(),
@@ -272,9 +280,10 @@ impl Builder {
         self.joined(format!("{of}/{}", names::END), &ends)
     }
 
-    /// Adds a question to a person: `ask` gives its text and what it is about. The output is the answer, of any type;
-    /// [`Approval`](crate::Approval) is the usual one. [`Node::timeout`] bounds the waiting,
-    /// and [`Node::on_timeout`] says what happens when nobody has answered by then.
+    /// Adds a question to a person. `ask` returns its text and the value that it shows. The output
+    /// is the answer, of any type; [`Approval`](crate::Approval) is the usual one.
+    /// [`Node::timeout`] limits the wait, and [`Node::on_timeout`] sets the outcome if no answer
+    /// arrives in time.
     pub fn gate<R, P, A, E, B>(&mut self, node: impl Into<Node>, reads: R, ask: B) -> Handle<A>
     where
         R: Reads,
@@ -296,8 +305,8 @@ impl Builder {
         )
     }
 
-    /// Adds a step for each item of a list. The outputs keep the items' order; each item is a step of its own in the
-    /// journal, `NAME[3]`, and the node's policy holds for each.
+    /// Adds a step for each item of a list. The outputs have the order of the items. Each item is a
+    /// separate step in the journal, such as `NAME[3]`, and the policy of the node applies to each.
     pub fn map<I, R, O, E, B, F>(
         &mut self,
         node: impl Into<Node>,
@@ -318,7 +327,7 @@ impl Builder {
         self.each(node.into(), NodeKind::Map, items.raw(), reads.handles(), step)
     }
 
-    /// Adds a step for each item of a list that is made already; the output is a list for [`NodeKind::Map`].
+    /// Adds a step for each item of a list. The output is a list for [`NodeKind::Map`] only.
     pub(super) fn each<O: NodeValue>(
         &mut self,
         mut node: Node,
@@ -335,8 +344,8 @@ impl Builder {
         self.push::<O>(node, kind, all, Body::Map { items: items.node, step, collects })
     }
 
-    /// Adds branches that run at the same time; the first to succeed gives the output, the others are cancelled and
-    /// what they had is dropped. When all fail, the node fails.
+    /// Adds branches that run concurrently. The first success gives the output; the others are
+    /// cancelled and their results dropped. If all fail, the node fails.
     pub fn race<O: NodeValue>(
         &mut self,
         node: impl Into<Node>,
@@ -345,8 +354,8 @@ impl Builder {
         self.branches(node.into(), NodeKind::Race, branches, Body::Race)
     }
 
-    /// Adds branches that are tried one after another; the first to succeed gives the output. When all fail, the node
-    /// fails with all the reasons.
+    /// Adds branches that are tried in order. The first success gives the output. If all fail, the
+    /// node fails with the messages of all branches.
     pub fn fallback<O: NodeValue>(
         &mut self,
         node: impl Into<Node>,
@@ -367,13 +376,13 @@ impl Builder {
         let mut callees = Vec::new();
         for branch in branches {
             reads.extend(branch.reads);
-            // Each call of a tool in a branch has a record of its own and is judged by itself.
+            // Calls in a branch are recorded below it, each with its own policy.
             callees.extend(branch.callees);
             self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
             let mut name = branch.name.clone();
             let mut repeat = 2;
             while of_spec.iter().any(|other| *other.name == *name) {
-                // A number in brackets would make it an item of the other branch, which ends with that one.
+                // A number in brackets would be parsed as an item of the other branch.
                 name = format!("{}_{repeat}", branch.name);
                 repeat += 1;
             }
@@ -385,8 +394,9 @@ impl Builder {
         self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
 
-    /// Adds a step that is repeated on its own output until `until` holds, or a round calls
-    /// [`Context::exit_loop`](crate::Context::exit_loop), at most `max` times; its output is the last.
+    /// Adds a step that is repeated with its own output as input. It ends when `until` returns
+    /// `true`, when a round calls [`Context::exit_loop`](crate::Context::exit_loop), or after `max`
+    /// rounds. The output is the output of the last round.
     pub fn repeat<R, T, E, B, F>(
         &mut self,
         node: impl Into<Node>,
@@ -408,7 +418,7 @@ impl Builder {
         self.repeated(node.into(), first, reads.handles(), (max, until), step)
     }
 
-    /// The same with a step that is made already.
+    /// Adds a repetition of a step that was already created.
     pub(super) fn repeated<T: NodeValue>(
         &mut self,
         node: Node,
@@ -425,6 +435,7 @@ impl Builder {
         self.push::<T>(node, NodeKind::Repeat, all, body)
     }
 
+    /// Adds a node with a Rust type as output.
     pub(super) fn push<T: NodeValue>(
         &mut self,
         node: Node,
@@ -436,6 +447,7 @@ impl Builder {
         Handle::new(at.node, at.builder)
     }
 
+    /// Adds a node: resolves its edges, applies the policies of its tools and adds its order edges.
     pub(super) fn add(
         &mut self,
         mut node: Node,
@@ -468,7 +480,8 @@ impl Builder {
         let call = if node.text.is_empty() { node.call } else { node.text };
         self.problems.extend(tools.problem(&name, &node.callees, &policy));
         let question = tools.apply(&mut policy, kind, call);
-        // Nor can the start of a call within an expression be kept, when it cannot wait: the node's start is kept for it.
+        // A synchronous call cannot wait until its start is committed, so the start of the node
+        // counts as the start of the call.
         let is_once = tools.is_once() || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
         if is_once && asked.is_none() {
             policy.repeatable = Some(false);
@@ -514,6 +527,7 @@ impl Builder {
             #[cfg(feature = "dynamic")]
             references: Vec::new(),
         };
+        // Effects of the calls in nested bodies count as effects of the node.
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
         made.reads_effects = made.reads_effects || made.bodies().any(|(_, inner)| inner.effect().is_some());
         made.is_opaque = self.order.is_some() && super::callee::is_opaque(&made, node.direct);
@@ -525,6 +539,7 @@ impl Builder {
                 false => (!of_bodies.is_empty()).then_some(OrderReason::Check),
             };
         }
+        // In a `#[workflow]` the written order already puts every node after the approval.
         if let Some(first) = self.first
             && self.order.is_none()
             && self.guard.is_none()
@@ -551,11 +566,12 @@ impl Builder {
         RawHandle { node: at, builder: self.id, optional: false }
     }
 
-    /// From now on written order is kept where it can be noticed.
+    /// Enables the written order of effects for the nodes that follow.
     pub(super) fn keep_order(&mut self) {
         self.order.get_or_insert_default();
     }
 
+    /// Checks the nodes and creates the plan.
     pub(super) fn finish(mut self, name: Arc<str>, output: RawHandle) -> Result<Spec, String> {
         if output.builder != self.id {
             self.problems.push("the output is a handle of another workflow".to_owned());

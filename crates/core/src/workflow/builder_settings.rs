@@ -1,5 +1,4 @@
-//! What is said of a workflow as a whole while it is built: its description, its limits, and what it does when a node fails. It
-//! adds no node.
+//! Settings of a whole workflow: description, limits and stop policy.
 
 use std::sync::Arc;
 
@@ -8,22 +7,23 @@ use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
 
 impl Builder {
-    /// Says what the workflow is for; shown in listings.
+    /// Sets the description of the workflow, which listings show.
     pub fn describe(&mut self, description: impl Into<Arc<str>>) {
         self.description = description.into();
     }
 
-    /// Bounds how many steps run at once. Default: 16.
+    /// Limits the number of concurrent steps. Default: 16.
     pub fn concurrency(&mut self, at_once: usize) {
         self.concurrency = at_once;
     }
 
-    /// Sets what the other nodes do when one has failed for good.
+    /// Sets the effect of a failed node on the other nodes.
     pub fn stop_policy(&mut self, stop: StopPolicy) {
         self.stop = stop;
     }
 
-    /// Bounds each run of the workflow. Default: nothing but what a run is started with.
+    /// Limits each run of the workflow. By default, only the limits in the options of the run
+    /// apply.
     pub fn limits(&mut self, limits: RunLimits) {
         self.limits = limits;
     }

@@ -1,4 +1,4 @@
-//! The tools whose calls are written in a node, and the effect of their policies on the node. It calls nothing.
+//! The tools that a node calls, and the effect of their policies on the node.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use crate::tool::{NodeQuestion, ToolPolicy};
 
 /// The tools whose calls are written in a node.
 pub(super) struct CalledTools {
-    /// The function, if the step consists of its call. Its policy is the node's.
+    /// The function, if the step consists of its call. The policy of the tool is then the policy of
+    /// the node.
     pub(super) callee: Option<TypeId>,
     /// Policies of tools that apply to the node.
     policies: Vec<ToolPolicy>,
-    /// The policy of the tool, if the step consists of a call that asks a person itself.
+    /// The policy of the tool, if the step consists of a call that asks for its approval itself.
     asking: Option<ToolPolicy>,
 }
 
@@ -30,17 +31,19 @@ impl CalledTools {
         }
         let policies = match (node.direct, node.under_its_tools) {
             (true, _) => first.and_then(policy_of).into_iter().collect(),
-            // Each of its calls is recorded below the node.
+            // Each call is recorded below the node.
             (false, true) => node.callees.iter().filter_map(policy_of).collect(),
             (false, false) => Vec::new(),
         };
-        // A call whose arguments call the same function cannot be distinguished from those calls.
+        // A nested call of the same function in the arguments could not be distinguished from the
+        // call itself.
         let is_one = node.callees.iter().filter(|other| first == Some(other)).count() == 1;
         Self { callee: first.copied().filter(|_| is_one), policies, asking: None }
     }
 
-    /// Reports calls that need an approval and cannot wait for it. The node cannot ask in their place, since it does not know
-    /// their arguments, unless its author has written the question: such an approval covers one call.
+    /// Returns the problem if the node calls tools that need an approval and cannot wait for it.
+    /// The node does not know their arguments and cannot ask for them, unless its author has
+    /// written a question. Such an approval covers one call.
     pub(super) fn problem(&self, name: &str, callees: &[TypeId], policy: &NodePolicy) -> Option<String> {
         let asking: Vec<&TypeId> = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).collect();
         if self.policies.is_empty() {
@@ -64,14 +67,15 @@ impl CalledTools {
         }
     }
 
-    /// Applies the policies of the tools to settings that the node leaves open. Returns the question that the call itself asks.
+    /// Applies the policies of the tools to the settings that the node leaves open. Returns the
+    /// question that the call itself asks.
     pub(super) fn apply(&self, policy: &mut NodePolicy, kind: NodeKind, call: &str) -> Option<Arc<NodeQuestion>> {
         self.policies.iter().for_each(|tool| take_over(policy, tool, call));
         let asking = self.asking.as_ref().filter(|_| kind == NodeKind::Step)?;
         Some(Arc::new(question_of_call(policy, asking, call)))
     }
 
-    /// Returns true if one of them must not be called twice.
+    /// Returns `true` if one of the tools must not be called twice.
     pub(super) fn is_once(&self) -> bool {
         self.policies.iter().any(|tool| !tool.is_repeatable())
     }

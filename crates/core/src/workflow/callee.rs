@@ -1,20 +1,21 @@
-//! Learns which function a step calls. The function's type says whether it is a `#[tool]`, an `#[agent]` or a
-//! `#[workflow]`, also when it was renamed or imported; its name could only be guessed. So a tool's policy holds for
-//! the node that calls it.
+//! Finds out which functions a step calls. The type of a function identifies a `#[tool]`,
+//! `#[agent]` or `#[workflow]`, also if the function was renamed or imported. Its name alone could
+//! not. Thus the policy of a tool applies to the node that calls it.
 //!
-//! `#[workflow]` writes the step `let page = fetch(url).await?;` as
+//! `#[workflow]` expands the step `let page = fetch(url).await?;` to
 //!
 //! ```text
 //! steps.step(Node::new("page"), (url,), move |args| async move {
 //!     let f = fetch;                      // only the compiler can say what `fetch` is
-//!     let callees = [function_id(&f)];    // built: notes the type of `f`, and never goes further
+//!     let callees = [function_id(&f)];    // while building: records the type, then stops
 //!     let (cx, (url,)) = args.calling(callees).await;
-//!     Ok(f(url).await?)                   // run: ready at once, with the context and the values
+//!     Ok(f(url).await?)                   // in a run: `args` completes at once
 //! })
 //! ```
 //!
-//! [`ask_callees`] polls this body once while the workflow is built; none of the user's code runs then. The type is
-//! asked for within the body, since the type parameters of a generic function follow from the arguments of its call.
+//! [`ask_callees`] polls this body once while the workflow is built. No user code runs during that
+//! poll. The type is determined inside the body, because the type parameters of a generic function
+//! follow from the arguments of its call.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -36,7 +37,7 @@ use crate::dry_run::DryCall;
 use crate::linked;
 use crate::tool::{Effects, HiddenEffect, NeededResource, ToolDefinition, ToolPolicy, ToolRef};
 
-/// Which attribute a function has.
+/// The attribute of a function, with its definition.
 #[derive(Clone)]
 enum CalleeKind {
     Tool(ToolRef),
@@ -44,6 +45,7 @@ enum CalleeKind {
     Workflow(LinkedWorkflow),
 }
 
+/// Looks up a function among all linked tools, agents and workflows.
 fn kind(function: TypeId) -> Option<&'static CalleeKind> {
     static KINDS: OnceLock<HashMap<TypeId, CalleeKind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
@@ -59,7 +61,7 @@ fn kind(function: TypeId) -> Option<&'static CalleeKind> {
     kinds.get(&function)
 }
 
-/// The definition of a tool, when the function is one.
+/// Returns the definition of a tool.
 pub(super) fn tool_definition(function: TypeId) -> Option<Arc<ToolDefinition>> {
     match kind(function)? {
         CalleeKind::Tool(tool) => Some(Arc::clone(tool.definition())),
@@ -67,13 +69,13 @@ pub(super) fn tool_definition(function: TypeId) -> Option<Arc<ToolDefinition>> {
     }
 }
 
-/// The policy of a tool, when the function is one.
+/// Returns the policy of a tool.
 pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
     Some(tool_definition(function)?.policy.clone())
 }
 
-/// Whether a function is a tool that must not be called twice, and whose call within an expression cannot wait until its
-/// start is kept.
+/// Returns `true` if the function is a synchronous tool that must not be called twice. Its call
+/// cannot wait until its start is committed.
 pub(super) fn is_once_and_sync(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && !tool.definition().policy.is_repeatable(),
@@ -81,7 +83,7 @@ pub(super) fn is_once_and_sync(function: TypeId) -> bool {
     }
 }
 
-/// The function behind a tool that is linked into the program.
+/// Returns the function of a tool that is linked into the program.
 #[cfg(feature = "dynamic")]
 pub(super) fn function_of(tool: &ToolRef) -> Option<TypeId> {
     let tool = tool.original();
@@ -89,7 +91,7 @@ pub(super) fn function_of(tool: &ToolRef) -> Option<TypeId> {
     linked::all().find_map(|(function, item)| item.downcast_ref::<ToolRef>().is_some_and(is_it).then_some(function))
 }
 
-/// The word for the function's attribute, for graphs and drawings.
+/// Returns the attribute of a function as a word, for graphs and drawings.
 pub(super) fn word(function: TypeId) -> Option<&'static str> {
     Some(match kind(function)? {
         CalleeKind::Tool(_) => "tool",
@@ -98,7 +100,7 @@ pub(super) fn word(function: TypeId) -> Option<&'static str> {
     })
 }
 
-/// The call of a function, as a dry run shows it.
+/// Returns the description of a call for dry runs.
 pub(super) fn dry_call(function: TypeId) -> Option<DryCall> {
     Some(match kind(function)? {
         CalleeKind::Tool(tool) => DryCall::tool(tool.catalogue_name(), &tool.definition().policy),
@@ -107,8 +109,8 @@ pub(super) fn dry_call(function: TypeId) -> Option<DryCall> {
     })
 }
 
-/// Whether a function changes something outside of the run, or asks a person, as far as that is declared. A workflow
-/// that is being built, since it calls itself, counts as one that does.
+/// Returns `true` if the function is declared to change data outside of the run or to ask a person.
+/// A workflow that is still being built because it calls itself is assumed to do so.
 pub(super) fn writes(function: TypeId) -> bool {
     let tool_writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
     match kind(function) {
@@ -119,12 +121,13 @@ pub(super) fn writes(function: TypeId) -> bool {
     }
 }
 
-/// Returns true if a function is a tool that needs an approval.
+/// Returns `true` if the function is a tool that needs an approval.
 pub(super) fn asks(function: TypeId) -> bool {
     tool_policy(function).is_some_and(|policy| policy.approve)
 }
 
-/// Returns true if a function is a tool that needs an approval and, not being `async`, cannot wait for it.
+/// Returns `true` if the function is a tool that needs an approval and cannot wait for it, because
+/// it is not `async`.
 pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && tool.definition().policy.approve,
@@ -132,8 +135,9 @@ pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
     }
 }
 
-/// Returns true if all effects of a function are declared: it is a tool, an agent, or a workflow that calls no plain
-/// functions. A recursive workflow, which is still being built, counts as undeclared.
+/// Returns `true` if all effects of the function are declared: it is a tool, an agent, or a
+/// workflow that calls no plain functions. A workflow that is still being built because it calls
+/// itself counts as undeclared.
 fn is_declared(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(_) | CalleeKind::Agent(_)) => true,
@@ -144,7 +148,8 @@ fn is_declared(function: TypeId) -> bool {
     }
 }
 
-/// Returns true if a node may make calls that the plan does not show. Arguments of a call do not count.
+/// Returns `true` if a node may make calls that the plan does not show. Calls in the arguments of
+/// another call do not count.
 pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
     let is_declared = |callee: &TypeId| is_declared(*callee);
     let own = match &node.body {
@@ -160,7 +165,7 @@ pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
     own || node.bodies().any(|(_, inner)| inner.nodes.iter().any(|node| node.is_opaque))
 }
 
-/// Returns true if a function is known to read data that others may change.
+/// Returns `true` if the function is declared to read data that others may change.
 pub(super) fn reads_effects(function: TypeId) -> bool {
     let effect = match kind(function) {
         Some(CalleeKind::Tool(tool)) => HiddenEffect::of_policy(&tool.definition().policy),
@@ -173,7 +178,7 @@ pub(super) fn reads_effects(function: TypeId) -> bool {
     effect.is_some()
 }
 
-/// The workflow that a function is.
+/// Returns the plan of a workflow.
 pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     match kind(function)? {
         CalleeKind::Workflow(workflow) => workflow.spec().ok(),
@@ -181,14 +186,15 @@ pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     }
 }
 
-/// What a function is beside a function.
+/// A function with one of the attributes.
 pub(super) enum Callee {
     Tool(ToolRef),
     Agent(&'static AgentDefinition),
     Workflow(Arc<Spec>),
 }
 
-/// What a function is, when it has one of our attributes. A workflow that cannot be built says so when it is called.
+/// Returns the tool, agent or workflow that a function is. Returns `None` for a workflow that
+/// cannot be built: its call reports the error.
 pub(super) fn callee(function: TypeId) -> Option<Callee> {
     Some(match kind(function)? {
         CalleeKind::Tool(tool) => Callee::Tool(tool.clone()),
@@ -197,13 +203,14 @@ pub(super) fn callee(function: TypeId) -> Option<Callee> {
     })
 }
 
-/// The resources that the tools of a workflow take, each with who takes it: those that its steps call, or that the models
-/// of `#[agent]`s in them may call, as far as they are written in it and in the workflows that it calls.
+/// Returns the resources that the tools of a workflow require, each with the tool that requires it.
+/// Includes tools called by steps and tools offered to the models of `#[agent]`s, also in called
+/// workflows.
 pub(super) fn needs(spec: &Spec) -> Vec<NeededResource> {
     needs_of(&spec.nodes)
 }
 
-/// The same of some of its nodes.
+/// Returns the resources that the tools of some nodes require.
 pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<NeededResource> {
     let (mut needs, mut seen) = (Vec::new(), HashSet::new());
     collect_needs(nodes, &mut seen, &mut needs);
@@ -220,7 +227,7 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
                     let by = format!(" of the agent `{}`", agent.name());
                     needs.extend(agent.tools().iter().flat_map(|tool| NeededResource::all_of(tool, &by)));
                 }
-                // One that cannot be built says so when it is called.
+                // The call reports the error if the workflow cannot be built.
                 Some(CalleeKind::Workflow(workflow)) => {
                     if let Ok(spec) = workflow.spec() {
                         collect_needs(&spec.nodes, seen, needs);
@@ -243,8 +250,8 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
     }
 }
 
-/// The tools that the steps of a workflow call, or that the models of `#[agent]`s in them may call, as far as they are
-/// written in it and in the workflows that it calls, each with the schema of its answer where that is known.
+/// Returns the tools of a workflow, each with the schema of its output if it is known. Includes
+/// tools called by steps and tools offered to the models of `#[agent]`s, also in called workflows.
 pub(super) fn tools(spec: &Spec) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
     let (mut tools, mut seen) = (Vec::new(), HashSet::new());
     collect_tools(&spec.nodes, &mut seen, &mut tools);
@@ -280,8 +287,8 @@ fn collect_tools(
     }
 }
 
-/// The keys of the state that a node saves, as far as that is declared: what the agents that it calls save their answers
-/// under, in it and in the workflows that it calls, and what is data says itself.
+/// Returns the state keys that a node is declared to save: by the agents that it calls, also in
+/// called workflows, and by nodes that are data.
 pub(super) fn saved_keys(node: &NodeSpec) -> BTreeSet<Arc<str>> {
     let (mut keys, mut seen) = (BTreeSet::new(), HashSet::new());
     collect_keys(std::slice::from_ref(node), &mut seen, &mut keys);
@@ -319,8 +326,8 @@ fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTree
     }
 }
 
-/// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built
-/// the place for the function that the body is about to call.
+/// The argument of a step's body. In a run it contains the context and the values that the step
+/// reads. While the workflow is built, it records the function that the body is about to call.
 #[doc(hidden)]
 pub struct StepArgs<V>(Args<V>);
 
@@ -340,10 +347,11 @@ impl<V> StepArgs<V> {
         Self(Args::Run(Some((cx, values))))
     }
 
-    /// The context and the values, in a run; never ready in a body that was only asked.
+    /// Returns a future of the context and the values. While the workflow is built, it records
+    /// `callees` and never completes.
     pub fn calling<const N: usize>(self, callees: [TypeId; N]) -> ReadyArgs<V> {
         if let Args::Ask(answer) = &self.0 {
-            // It is asked once.
+            // Only the first call counts.
             let _ = answer.set(callees.into());
         }
         ReadyArgs(self.0)
@@ -373,7 +381,7 @@ impl<V> Future for ReadyArgs<V> {
     }
 }
 
-/// The functions that a body calls, by their types: polls the body up to `calling`.
+/// Returns the types of the functions that a body calls. Polls the body up to `calling`.
 pub(super) fn ask_callees<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Vec<TypeId> {
     let answer = Arc::new(OnceLock::new());
     let asked = pin!(body(StepArgs(Args::Ask(Arc::clone(&answer)))));

@@ -1,4 +1,4 @@
-//! The variables of the expressions in a graph: nodes, inputs, the state, the item. It evaluates nothing.
+//! Variables of CEL expressions in a graph: nodes, inputs, state and the current item.
 
 use agentflow_schema::expression::{Expression, Path, Variables};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::mapping::{IsNode, Scope};
 use crate::value::Encoded;
 
-/// What a path of an expression begins with, and what stands behind it.
+/// The first part of a path in an expression, with the remaining parts.
 pub(super) enum CelRoot<'p> {
     Node(
         &'p str,
@@ -16,7 +16,7 @@ pub(super) enum CelRoot<'p> {
         )]
         &'p [String],
     ),
-    /// An empty key is that of all values.
+    /// A key of the state. An empty key means the whole state.
     State(&'p str),
     Other(&'p str),
 }
@@ -29,14 +29,14 @@ impl<'p> CelRoot<'p> {
             [of, key, ..] if of == "state" => Self::State(key),
             [of] if of == "state" => Self::State(""),
             [other, ..] => Self::Other(other),
-            // A path has a name.
+            // Every path has at least one part.
             [] => Self::Other(""),
         }
     }
 }
 
-/// The nodes that an expression reads, with whether one may be missing; also names that are not those of nodes, except
-/// [`ITEM`].
+/// Returns the nodes that an expression reads, and if their output may be missing. Includes unknown
+/// names, except [`ITEM`].
 pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
     let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
         CelRoot::Other(ITEM) | CelRoot::State(_) => None,
@@ -45,7 +45,7 @@ pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> 
     read.collect()
 }
 
-/// The keys of the state that an expression reads.
+/// Returns the state keys that an expression reads.
 pub(super) fn cel_state_keys<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
     let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
         CelRoot::State(key) => Some((key, false)),
@@ -54,10 +54,10 @@ pub(super) fn cel_state_keys<'e>(expression: &'e Expression, is_node: IsNode<'_>
     read.collect()
 }
 
-/// The name of the item, and of the last output of what is repeated.
+/// Variable for the current item, or for the previous output in a repetition.
 pub(super) const ITEM: &str = "item";
 
-/// The variables at a place of a run.
+/// Values of the variables in a run.
 pub(super) struct CelNames<'s, 'o>(pub(super) &'s Scope<'o>);
 
 impl CelNames<'_, '_> {

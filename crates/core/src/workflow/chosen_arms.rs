@@ -1,4 +1,5 @@
-//! Which arms a router that is data takes in a run. Which it can take is looked at in `arm_sets.rs`, when the workflow is built.
+//! Choice of arms by a router that is data, in a run. `arm_sets.rs` determines the possible choices
+//! when the workflow is built.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use super::step_error::StepError;
 use crate::error::FailureKind;
 use crate::value::Encoded;
 
-/// Takes the first arm whose condition holds, or all of them. An arm without a condition is taken when none before it is.
+/// Creates the function that chooses the first arm whose condition holds, or all such arms. An arm
+/// without a condition is chosen if no earlier one was.
 pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: bool) -> Pure {
     Arc::new(move |outputs, _| {
         let mut taken: Vec<&str> = Vec::new();
@@ -38,10 +40,11 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
     })
 }
 
-/// Maximum number of bytes of a condition or a value in an error.
+/// Maximum number of bytes of a condition or a value in an error message.
 const SHOWN: usize = 200;
 
-/// Formats the error of a router that takes no arm: the conditions of its arms, and the values that they read.
+/// Formats the error of a router without a matching arm: the conditions and the values that they
+/// read.
 fn unmatched(conditions: &[(Arc<str>, Option<BoundCondition>)], outputs: &dyn Outputs) -> String {
     let mut arms: Vec<String> = Vec::new();
     let mut values: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The tool that an agent chose in a node: its name in the output of the node. It chooses and calls nothing.
+//! Reports which tool an agent called in a node, by adding its name to the output of the node.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::event::EventKind;
 use crate::tool::wire_name;
 use crate::value::Encoded;
 
-/// The fields of an output that name the tool and its server.
+/// Output fields for the tool and its server.
 const TOOL_USED: &str = "tool_used";
 const SERVER_ID: &str = "server_id";
 
-/// An agent that chooses among the tools of the servers that its node is bound to.
+/// An agent in a node that is bound to tool servers.
 pub(super) struct ChoosingAgent {
     agent: ErasedAgent,
     cx: Context,
@@ -24,13 +24,13 @@ pub(super) struct ChoosingAgent {
 }
 
 impl ChoosingAgent {
-    /// `None` for a node without a binding to a server.
+    /// Returns `None` for a node that is bound to no server.
     pub(super) fn new(agent: &ErasedAgent, cx: &Context, bound: &Arc<[ResolvedDependency]>) -> Option<Self> {
         let is_bound = bound.iter().any(|of| of.server_id.is_some());
         is_bound.then(|| Self { agent: agent.clone(), cx: cx.clone(), bound: Arc::clone(bound) })
     }
 
-    /// Names the tool that was called last, successfully, in an output that has a place for it.
+    /// Adds the name of the last successfully called tool to an output that has a field for it.
     pub(super) fn named(&self, output: Encoded) -> Result<Encoded, StepError> {
         let Some((server, tool)) = self.last_call() else { return Ok(output) };
         let Ok(mut fields) = output.decode::<Map<String, Value>>() else { return Ok(output) };
@@ -42,7 +42,7 @@ impl ChoosingAgent {
         Encoded::new(&fields).map_err(|error| StepError::value("the name of the tool cannot be recorded", &error))
     }
 
-    /// The server and the tool of the last call below the node that succeeded.
+    /// Returns the server and the tool of the last successful call below the node.
     fn last_call(&self) -> Option<(String, String)> {
         let records = self.cx.run().log.records_below(self.cx.path());
         records.iter().rev().find_map(|(_, _, kind)| match kind {
@@ -51,13 +51,14 @@ impl ChoosingAgent {
         })
     }
 
-    /// Splits the name that the model called a tool by.
+    /// Splits the tool name used by the model into server and tool.
     fn tool_of_server(&self, called: &str) -> Option<(String, String)> {
         if let Some(name) = self.agent.catalogue_name(called) {
             let (server, tool) = server_and_tool(&name, &self.bound)?;
             return Some((server, tool.to_owned()));
         }
-        // The agent had its answer before the process ended, and its tools were not fetched again.
+        // The agent finished before a restart, so its tool list was not fetched again. The name is
+        // split by the known servers.
         let servers = self.bound.iter().filter_map(|of| of.server_id.as_deref());
         let tools = servers.filter_map(|server| {
             let tool = called.strip_prefix(&wire_name(&format!("mcp.{server}.")))?;

@@ -1,7 +1,7 @@
-//! Makes a workflow's journal shorter without losing its state: the content of a snapshot.
+//! Shortens the journal of a workflow without losing its state, for snapshots.
 //!
-//! Of a finished node it keeps only the output; its attempts and the steps below it are left out. It changes nothing
-//! about a node that is not finished.
+//! For a completed node, only the output is kept: its attempts and the records below it are
+//! removed. Records of other nodes stay unchanged.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,9 @@ use crate::event::{Edge, Event, EventKind, Shape, Subject};
 use crate::path::StepPath;
 use crate::run::Void;
 
-/// The events that lead to the same state as all of them.
+/// Returns a subset of the events that leads to the same state.
 pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
+    // Events that a changed definition invalidated have no effect on the state.
     let void = Void::of(events.iter().map(|event| &event.kind));
     let counts: Vec<bool> = events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
     let mut counts = counts.into_iter();
@@ -28,7 +29,8 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     let matters = |event: &Event| match node_of(event) {
         Some((node, itself)) if done.contains(&node) => {
             let Shape { subject, edge, .. } = event.kind.shape();
-            // That it failed and was reset stopped other nodes and made them run again.
+            // Failures and resets of a completed node also stopped and restarted other nodes, so
+            // they are kept.
             let ends = subject == Subject::Node && edge == Edge::Closes;
             itself && (ends || subject == Subject::Approval || matches!(event.kind, EventKind::NodeReset { .. }))
         }
@@ -38,7 +40,7 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     events.into_iter().zip(kept).filter_map(|(event, kept)| kept.then_some(event)).collect()
 }
 
-/// The node that a path belongs to, and whether it is the node itself and nothing below it.
+/// Returns the node that a path belongs to, and `true` if the path is the node itself.
 fn node_of<'s>(nodes: &HashSet<&'s StepPath>, path: &StepPath) -> Option<(&'s StepPath, bool)> {
     if let Some(node) = nodes.get(path) {
         return Some((node, true));

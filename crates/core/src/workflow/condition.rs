@@ -1,5 +1,5 @@
-//! `Condition`: whether an edge is taken, as data. It follows from the outputs of nodes alone, so it is the same after a
-//! crash.
+//! `Condition`: the condition of an edge, as data. It depends only on recorded outputs and state,
+//! so its result is the same after a crash.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
 use crate::value::Encoded;
 
-/// A condition on the outputs of nodes.
+/// A condition on outputs and state.
 ///
-/// As JSON it is an object with one of the keys `cel`, `is`, `equals`, `exists`, `not`, `all` and `any`:
+/// The JSON form is an object with one of the keys `cel`, `is`, `equals`, `exists`, `not`, `all`
+/// and `any`:
 ///
 /// ```
 /// use agentflow::workflow::{Condition, Mapping};
@@ -35,26 +36,31 @@ use crate::value::Encoded;
 #[serde(rename_all = "snake_case", expecting = "a condition, such as {\"exists\": {\"from\": \"page\"}}")]
 #[non_exhaustive]
 pub enum Condition {
-    /// An [`Expression`] is `true`. Its variables are nodes and inputs, by their names or as `nodes.page` and
-    /// `nodes['arm/yes/page']`; keys of the [state](crate::state), as `state.tone` and `state['user:name']`; and in `until`
-    /// the last output, as `item`. What it reads is checked against the schemas of the outputs, where they are known.
+    /// The [`Expression`] is `true`. Its variables are
+    /// - nodes and inputs, by name or as `nodes.page` and `nodes['arm/yes/page']`,
+    /// - keys of the [state](crate::state), as `state.tone` and `state['user:name']`, and
+    /// - in `until`, the previous output, as `item`.
+    ///
+    /// The expression is checked against the schemas of the outputs that it reads, if they are
+    /// known.
     Cel(Expression),
-    /// The value is `true`. Any other value than `true` and `false` is a failure.
+    /// The value is `true`. Any value other than `true` and `false` is a failure.
     Is(Mapping),
-    /// Both values are the same JSON.
+    /// Both values are equal JSON.
     Equals(Mapping, Mapping),
-    /// There is such an output or part, and it is not `null`.
+    /// The output or the part of it exists and is not `null`.
     Exists(Mapping),
-    /// The other way round.
+    /// The condition does not hold.
     Not(Box<Condition>),
-    /// All of them hold.
+    /// All conditions hold.
     All(Vec<Condition>),
-    /// One of them holds.
+    /// At least one condition holds.
     Any(Vec<Condition>),
 }
 
 impl Condition {
-    /// The nodes and inputs that it reads, with whether one may be missing. `is_node` says which names are those of nodes.
+    /// Returns the nodes and inputs that the condition reads, and if their output may be missing.
+    /// `is_node` returns `true` for names of nodes.
     pub(crate) fn reads<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
         match self {
             Self::Cel(expression) => cel_reads(expression, is_node),
@@ -66,7 +72,7 @@ impl Condition {
         }
     }
 
-    /// The keys of the state that it reads, as [`Mapping::state_keys`].
+    /// Returns the state keys that the condition reads; see [`Mapping::state_keys`].
     pub(crate) fn state_keys<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
         match self {
             Self::Cel(expression) => cel_state_keys(expression, is_node),
@@ -77,18 +83,20 @@ impl Condition {
         }
     }
 
-    /// Whether it holds in every run; `None` when it depends on outputs.
+    /// Returns the result if it is the same in every run, or `None` if it depends on outputs or
+    /// state.
     pub(crate) fn constant(&self) -> Option<bool> {
         let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: None };
-        // A name that may be that of a node or of a key says nothing before the run.
+        // Every name counts as a node or a key here, because the graph is not known.
         let reads_nothing = self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty();
         reads_nothing.then(|| self.holds(&scope).ok()).flatten()
     }
 
-    /// Whether it holds. In `all` and `any`, what follows the first that decides is not looked at.
+    /// Returns `true` if the condition holds. `all` and `any` stop at the first condition that
+    /// decides the result.
     ///
     /// # Errors
-    /// A sentence that says why that cannot be said.
+    /// Returns a message if the condition cannot be evaluated.
     pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
         match self {
             Self::Cel(expression) => match expression.value(&CelNames(scope)) {
@@ -112,7 +120,7 @@ impl Condition {
     }
 }
 
-/// Where no node has an output.
+/// Outputs in which no node has a value.
 pub(super) struct NoOutputs;
 
 impl Outputs for NoOutputs {
@@ -121,7 +129,7 @@ impl Outputs for NoOutputs {
     }
 }
 
-/// Whether one of them is so.
+/// Returns `true` if any condition has the result `so`.
 fn first(all: &[Condition], scope: &Scope<'_>, so: bool) -> Result<bool, String> {
     for condition in all {
         if condition.holds(scope)? == so {
@@ -131,7 +139,7 @@ fn first(all: &[Condition], scope: &Scope<'_>, so: bool) -> Result<bool, String>
     Ok(false)
 }
 
-/// A condition in a workflow.
+/// A condition with its names resolved to nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundCondition {
     pub(crate) condition: Arc<Condition>,

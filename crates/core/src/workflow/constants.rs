@@ -1,5 +1,5 @@
-//! The constants in what a graph gives and makes, against the schemas of what takes them. A constant is known when the graph is
-//! read, so all that a schema says is held against it. It reads no output and no state.
+//! Checks constants in the mappings of a graph against the schemas of their targets. Constants are
+//! known when the graph is loaded, so the full schema is applied.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use super::mapping::Mapping;
 use super::of_graph::Loading;
 use super::reference_steps::Callee;
 
-/// A constant, and where it stands in the value that a mapping makes, as a JSON Pointer.
+/// A constant and its JSON Pointer in the value that a mapping creates.
 type Constant<'m> = (String, Cow<'m, Value>);
 
-/// The constants that a mapping makes, also those that stand in for what may be missing.
+/// Collects the constants of a mapping, including defaults for missing values.
 fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>) {
     match mapping {
         Mapping::Value(value) | Mapping::From { or: Some(value), .. } | Mapping::State { or: Some(value), .. } => {
@@ -34,7 +34,8 @@ fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>
             }
         }
         Mapping::List(all) => {
-            // What may be left out moves all behind it.
+            // Optional items shift the items after them, so positions are known only up to the
+            // first one.
             let is_there = |value: &&Mapping| !matches!(value, Mapping::State { optional: true, .. });
             for (number, value) in all.iter().take_while(is_there).enumerate() {
                 constants(value, format!("{at}/{number}"), found);
@@ -48,18 +49,19 @@ fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>
     }
 }
 
-/// A constant that is not a value of a schema.
+/// A constant that does not match a schema.
 pub(super) struct ConstantMisfit {
-    /// What it is a part of, in words; with the path, all that another sentence about it begins with.
+    /// First words of the message: the value that the constant is part of.
     lead: String,
-    /// The place in that, such as `` `lines[0].cents` ``; empty for all of it.
+    /// Position in that value, such as `` `lines[0].cents` ``. Empty for the whole value.
     path: String,
-    /// What is expected there, and what was seen.
+    /// The expected and the actual value.
     problem: String,
 }
 
 impl ConstantMisfit {
-    /// Adds it to what is wrong with a node, unless that says already that something is wrong at the place.
+    /// Adds the message to the problems of a node, unless a problem at the same position is known
+    /// already.
     pub(super) fn add_to(self, problems: &mut Vec<String>) {
         let Self { lead, path, problem } = self;
         let begins = if path.is_empty() { lead } else { format!("{lead}{path}: ") };
@@ -69,8 +71,8 @@ impl ConstantMisfit {
     }
 }
 
-/// What is wrong with the constants of a mapping as values of a schema; `part` and `whole` are the words before the place of a
-/// part, and before what is said of all. A schema that is not one is reported elsewhere.
+/// Returns the constants of a mapping that do not match a schema. Messages start with `part` and a
+/// position, or with `whole`. Invalid schemas are ignored here and reported elsewhere.
 fn misfits(mapping: &Mapping, schema: impl FnOnce() -> Value, part: &str, whole: &str) -> Vec<ConstantMisfit> {
     let mut found = Vec::new();
     constants(mapping, String::new(), &mut found);
@@ -81,7 +83,7 @@ fn misfits(mapping: &Mapping, schema: impl FnOnce() -> Value, part: &str, whole:
     let mut misfits = Vec::new();
     for (at, constant) in &found {
         let of_place = part_at(&schema, at);
-        // Mostly that is known without the whole of JSON Schema.
+        // This quick check accepts most constants without compiling the schema.
         if accepts(&of_place, constant) == Some(true) {
             continue;
         }
@@ -99,7 +101,7 @@ fn misfits(mapping: &Mapping, schema: impl FnOnce() -> Value, part: &str, whole:
 }
 
 impl Callee {
-    /// The constants in what it is given that it does not take.
+    /// Returns the constants in the arguments `with` that the callee does not accept.
     pub(super) fn constant_misfits(&self, with: &Mapping) -> Vec<ConstantMisfit> {
         let Some(what) = self.in_words() else { return Vec::new() };
         let takes = || self.takes().map_or(Value::Bool(true), |(_, takes)| takes);
@@ -108,11 +110,11 @@ impl Callee {
 }
 
 impl Loading<'_> {
-    /// Notes the constants in a node's output that are not of its declared schema.
+    /// Reports constants in a node's output that do not match its declared schema.
     pub(super) fn constants_fit(&mut self, node: &GraphNode, what: &str, declared: &Value) {
         let made: Vec<&Mapping> = match &node.does {
             Some(GraphBody::Value(value)) => vec![value],
-            // That of a map is a list of what each item gives.
+            // The declared schema of a map describes the list, not the item.
             Some(GraphBody::Map { .. }) | None => Vec::new(),
             Some(does) => does.calls().iter().filter_map(|call| call.gives.as_ref()).collect(),
         };

@@ -1,5 +1,5 @@
-//! What a recorded decision means for the step that it is about: whether it is skipped, and what it is given. It asks
-//! nobody; `decision_step.rs` does.
+//! The effect of a recorded decision on a step: the step is skipped or gets revised inputs.
+//! `decision_step.rs` asks the decider.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,21 +13,25 @@ use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::value::Encoded;
 
-/// Why the output of a step is needed, once all nodes are known; nothing when it can be skipped.
+/// The reason why the output of a step is needed, set when all nodes are known. `None` if the step
+/// can be skipped.
 pub(super) type NeededBy = Arc<OnceLock<Option<String>>>;
 
-/// How much of a reason the record of a skipped node says, in bytes: the decision itself has all of it.
+/// Maximum number of bytes of the reason in the record of a skipped node. The decision itself
+/// contains the full reason.
 const MOST_REASON: usize = 500;
 
-/// The step that decides on a node.
+/// The decision on a node: where it is recorded, and how it applies.
 pub(crate) struct Decided {
+    /// The step whose output is the decision.
     pub(crate) by: NodeIndex,
-    /// What the arguments are named after, of a node whose arguments are what it reads; of one call, nothing.
+    /// Names of the arguments and the nodes that they are read from. `None` if the node is one
+    /// call, whose arguments are revised as a whole.
     pub(crate) reads: Option<Vec<(String, NodeIndex)>>,
     pub(super) needed: NeededBy,
 }
 
-/// A decision, as it is recorded.
+/// The recorded form of a decision.
 #[derive(Deserialize)]
 struct Recorded<'r> {
     decision: &'r str,
@@ -42,14 +46,14 @@ impl Decided {
         serde_json::from_str(outputs.output(self.by)?.as_str()).ok()
     }
 
-    /// Why the node is skipped, when that was decided.
+    /// Returns the reason if the node is skipped.
     pub(super) fn skips(&self, outputs: &dyn Outputs) -> Option<String> {
         let recorded = self.recorded(outputs).filter(|recorded| recorded.decision == "skip")?;
         Some(head(&recorded.reason.unwrap_or_default(), MOST_REASON).to_owned())
     }
 
-    /// What the node is given in place of what it would see. All of the decision is read: where a node has many items,
-    /// that is done once.
+    /// Returns the revised inputs of the node. Parses the whole decision, so the result is cached
+    /// for nodes with many items.
     pub(super) fn revised(&self, outputs: &dyn Outputs) -> Revised {
         let recorded = self.recorded(outputs).filter(|recorded| recorded.decision == "revise");
         let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else { return Revised::default() };
@@ -63,14 +67,15 @@ impl Decided {
     }
 }
 
-/// The outputs as a node sees them: those that were revised for it, and what its call is given in place of its own.
+/// The outputs as a node sees them: with its revised inputs, and with the revised argument of its
+/// call.
 pub(crate) struct SeenBy<'o> {
     outputs: &'o dyn Outputs,
     revised: Arc<Revised>,
 }
 
 impl<'o> SeenBy<'o> {
-    /// By what was decided about the node, if anything was.
+    /// Applies the decision on the node, if any.
     pub(crate) fn by(decided: Option<&Decided>, outputs: &'o dyn Outputs) -> Self {
         let read =
             |decided: &Decided| outputs.revised(decided.by).unwrap_or_else(|| Arc::new(decided.revised(outputs)));

@@ -1,5 +1,8 @@
-//! A decider: a function or a model that is asked before each step of a workflow whether it runs, is skipped, or is given
-//! other arguments; and what it is shown and says. `decision_step.rs` asks it, `decided.rs` says what an answer means.
+//! Deciders: functions, agents, tools or workflows that decide before each step if it runs, is
+//! skipped or gets other arguments.
+//!
+//! This module has the data types. `decision_step.rs` asks the decider, and `decided.rs` applies
+//! the answer.
 
 use std::collections::BTreeMap;
 
@@ -9,75 +12,79 @@ use serde_json::Value;
 
 use super::graph_body::ReferenceKind;
 
-/// A step of a workflow that is about to begin, as a decider is shown it.
+/// A workflow step that is about to start, as shown to a decider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NextNode {
-    /// The workflow's name.
+    /// Name of the workflow.
     pub workflow: String,
-    /// The name of the step.
+    /// Name of the step.
     pub node: String,
-    /// What it calls, as written; empty when that is not known.
+    /// The call as written in the source. Empty if unknown.
     pub calls: String,
-    /// The outputs of the nodes just before it, by their names.
+    /// Outputs of the nodes directly before the step, by node name.
     pub outputs: BTreeMap<String, Value>,
-    /// What it is given: of a node of a document that is one call, what the call is given; of any other, an object of the
-    /// values that it reads, by the names of the nodes that they come from.
+    /// Arguments of the step. For a step of a document that is one call: the arguments of the call.
+    /// For any other step: an object with the values that it reads, by the names of the nodes that
+    /// they come from.
     pub arguments: Value,
-    /// The JSON Schema of the arguments.
+    /// JSON Schema of the arguments.
     pub arguments_schema: Value,
-    /// Why it cannot be skipped; nothing when it can.
+    /// Reason why the step cannot be skipped. `None` if it can.
     pub needed: Option<String>,
-    /// Why the answer before this one was refused; nothing the first time. A decider is asked three times at most.
+    /// Reason why the previous answer was refused. `None` the first time. A decider is asked at
+    /// most three times.
     pub refused: Option<String>,
 }
 
-/// What a decider says about a [`NextNode`].
+/// The decision about a step ([`NextNode`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NodeDecision {
-    /// It runs with its arguments.
+    /// The step runs with its arguments.
     Continue,
-    /// It does not run. The nodes behind it begin as if it had ended; what reads its output optionally finds none.
+    /// The step does not run. Later nodes start as if it had completed, and optional reads of its
+    /// output find no value.
     Skip {
-        /// Why, which the record of the skipped node says too.
+        /// Reason, which is also recorded for the skipped step.
         reason: String,
     },
-    /// It runs with other arguments, which take the place of those in [`NextNode::arguments`]. A value that it reads and
-    /// that they leave out stays as it is; of one call they are the whole.
+    /// The step runs with other arguments, which replace [`NextNode::arguments`]. Values that are
+    /// left out stay unchanged, except for a step that is one call, whose arguments are replaced as
+    /// a whole.
     Revise {
         /// The new arguments.
         arguments: Value,
-        /// Why.
+        /// Reason for the change.
         reason: String,
     },
 }
 
-/// Who decides in a workflow that is data: an agent, a tool or a workflow by its name. It is given a [`NextNode`], and
-/// answers with a [`NodeDecision`] or its JSON as text.
+/// The decider of a workflow that is data: the name of an agent, a tool or a workflow. It receives
+/// a [`NextNode`] and answers with a [`NodeDecision`] or its JSON as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a decider, such as {\"kind\": \"agent\", \"name\": \"guide\"}")]
 #[non_exhaustive]
 pub struct Decider {
-    /// What it is.
+    /// Kind of the decider.
     pub kind: ReferenceKind,
-    /// Its name among those that the runtime knows.
+    /// Name under which the runtime knows it.
     pub name: String,
 }
 
 impl Decider {
-    /// An agent.
+    /// Creates a reference to an agent.
     pub fn agent(name: impl Into<String>) -> Self {
         Self { kind: ReferenceKind::Agent, name: name.into() }
     }
 
-    /// A tool. It is asked once about each step: an answer that is refused fails the run.
+    /// Creates a reference to a tool. It is asked once per step: a refused answer fails the run.
     pub fn tool(name: impl Into<String>) -> Self {
         Self { kind: ReferenceKind::Tool, name: name.into() }
     }
 
-    /// A workflow.
+    /// Creates a reference to a workflow.
     pub fn workflow(name: impl Into<String>) -> Self {
         Self { kind: ReferenceKind::Workflow, name: name.into() }
     }

@@ -1,5 +1,5 @@
-//! The questions to the decider of a graph that is data: a node for each node that calls something, and what it asks. It
-//! asks nobody; `decider.rs` does when a run is there.
+//! Deciders in graphs that are data: adds a question node before each node with calls, and creates
+//! its step.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,11 +22,13 @@ use crate::context::Context;
 use crate::tool::SeenTo;
 use crate::value::Encoded;
 
-/// What a node that is decided on has of the node that decides: whether it is needed, and what its arguments are.
+/// The link from a question node to the node that it decides on: if that node is needed, and the
+/// names of its arguments.
 pub(super) type Asked = (NeededBy, Option<Vec<(String, NodeIndex)>>);
 
 impl Graph {
-    /// The graph with a node for each question to its decider, and the names of those nodes.
+    /// Returns the graph with a question node for each node with calls, and the names of the added
+    /// nodes.
     pub(super) fn with_decisions(&self) -> (Cow<'_, Self>, HashSet<String>) {
         let mut added = HashSet::new();
         let Some(decider) = &self.decider else { return (Cow::Borrowed(self), added) };
@@ -48,7 +50,8 @@ impl Graph {
         (Cow::Owned(all), added)
     }
 
-    /// The nodes that decide on others, by the names of those; that two decide on one is a problem.
+    /// Returns the nodes that decide on others, by the name of the other node. Reports nodes with
+    /// two deciders.
     pub(super) fn deciders(&self, problems: &mut Vec<String>) -> HashMap<&str, &GraphNode> {
         let mut deciders: HashMap<&str, &GraphNode> = HashMap::new();
         for (node, about) in self.nodes.iter().filter_map(|node| Some((node, decides(node)?))) {
@@ -62,21 +65,23 @@ impl Graph {
     }
 }
 
-/// The node that a node asks about.
+/// Returns the name of the node that a node decides on.
 fn decides(node: &GraphNode) -> Option<&str> {
     node.decides.as_deref().filter(|_| matches!(node.does, Some(GraphBody::Decide(_))))
 }
 
-/// Whether a decider can be asked about what does this: it calls something.
+/// Returns `true` if a node of this kind makes calls, so that a decider can be asked about it.
 fn can_be_decided(does: &GraphBody) -> bool {
     !does.calls().is_empty()
 }
 
-/// The node that asks about another one: it begins when that one could, had it not to wait for it.
+/// Creates the node that asks about another one. It starts when the other node could start without
+/// it.
 fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNode {
     let (mut reads, mut after) = (about.reads.clone(), about.after.clone());
     let waits = about.begins.waits_for_all();
     for (read, optional) in about.does.iter().flat_map(|does| does.reads(is_node)) {
+        // Waiting for this source would delay a node that needs only some of its edges.
         let late = !waits && about.edges.iter().any(|edge| edge.from == read);
         match optional {
             false => reads.push(read.to_owned()),
@@ -103,9 +108,9 @@ fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNod
 }
 
 impl<'a> Loading<'a> {
-    /// Notes that a node decides and asks nobody.
+    /// Reports a node with `decides` that has no decider.
     pub(super) fn check_decides(&mut self, node: &GraphNode) {
-        // A node that is code is refused elsewhere.
+        // Nodes with code are refused elsewhere.
         let is_data = node.does.is_some() || matches!(node.kind, NodeKind::Input | NodeKind::Join);
         if node.decides.is_some() && decides(node).is_none() && is_data {
             let name = &node.name;
@@ -114,7 +119,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// What a node that is decided on knows of that; a node that is not, nothing.
+    /// Returns the decision for a node that a question node decides on.
     pub(super) fn decided(&mut self, node: &GraphNode) -> Option<Decided> {
         let by = *self.deciders.get(node.name.as_str())?;
         if !node.after.contains(&by.name) {
@@ -126,7 +131,7 @@ impl<'a> Loading<'a> {
         Some(Decided { by: self.names.get(&by.name).copied()?, reads, needed })
     }
 
-    /// The step of a node that asks a decider, and who is asked.
+    /// Creates the step of a question node. Also returns the decider.
     pub(super) fn decision(&mut self, node: &'a GraphNode, decider: &Decider) -> Option<(Body, Callee)> {
         let about = node.decides.as_deref().and_then(|name| self.by_name(name));
         let Some((about, does)) =
@@ -193,7 +198,8 @@ impl<'a> Loading<'a> {
                 let arguments = serde_json::from_str(value.as_str()).unwrap_or_default();
                 decision(about, NextNode { arguments, ..shown }, attempts, move |next| ask.ask(&cx, &next))
             };
-            // What its call is given cannot be made: the node itself fails of that, as it would without a decider.
+            // The arguments of the call cannot be computed. The node itself then fails with that
+            // error, as without a decider.
             given.then_or(cx, outputs, None, (), begin, |_| Ok(unasked()))
         });
         Some((Body::Step(step), callee))
@@ -201,7 +207,7 @@ impl<'a> Loading<'a> {
 
     fn decider(&mut self, decider: &Decider) -> Option<Callee> {
         match (self.resolve)(decider.kind, &decider.name) {
-            // The parameter that is given the node is not known.
+            // The parameters of the tool are unknown.
             Ok(Callee::Unfetched(toolset, _)) => {
                 let toolset = toolset.name();
                 self.note_once(format!(
@@ -221,7 +227,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// Notes what is wrong with a decider: many nodes have the same one.
+    /// Reports a problem with a decider once, since many nodes share it.
     fn note_once(&mut self, problem: String) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
@@ -229,7 +235,8 @@ impl<'a> Loading<'a> {
     }
 }
 
-/// The one parameter of what decides; `None` of an agent that takes any value.
+/// Returns the name of the decider's only parameter. Returns `None` for an agent that accepts any
+/// value.
 fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, String> {
     let Some((what, takes)) = callee.takes() else { return Ok(None) };
     let names: Vec<&String> = takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();

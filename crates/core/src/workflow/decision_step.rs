@@ -1,5 +1,5 @@
-//! The step that asks a decider about another step. What the decider says is checked here, and `decided.rs` says what it means
-//! for the step. It runs no step, and leads nowhere where the plan has no edge.
+//! The step that asks a decider about another step, and checks the answer. `decided.rs` applies the
+//! answer to the step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,13 +23,14 @@ use crate::value::Encoded;
 #[cfg(feature = "dynamic")]
 use crate::value::NodeValue;
 
-/// How often a decider is asked about one step: after each answer that is refused it is given the reason.
+/// Maximum number of questions to a decider about one step. After a refused answer it gets the
+/// reason.
 const ATTEMPTS: u32 = 3;
 
-/// What the step is called that asks about another one, after the name of that one.
+/// Suffix of the name of a step that asks about another step.
 pub(super) const DECISION: &str = ".decision";
 
-/// A function that is asked.
+/// A decider function.
 #[derive(Clone)]
 pub(super) struct Ask(Arc<dyn Fn(Context, NextNode) -> StepFuture + Send + Sync>);
 
@@ -40,17 +41,19 @@ impl fmt::Debug for Ask {
 }
 
 impl Builder {
-    /// Asks a decider before each step that is added from now on, also in the bodies of loops: it continues, skips the step,
-    /// or revises the values that the step reads. What it says is recorded as the output of a step of its own,
-    /// `NAME.decision`, before it has any effect, so a run that is resumed does not ask again. Whatever the step's policy
-    /// asks for, a person's word for example, is asked for with the revised values.
+    /// Asks a decider before each step that is added after this call, also in the bodies of loops.
+    /// The decider lets the step run, skips it, or revises the values that it reads. Its decision
+    /// is recorded as the output of an extra step, `NAME.decision`, before it takes effect, so a
+    /// resumed run does not ask again. The policy of the step applies to the revised values. For
+    /// example, an approval shows them.
     ///
-    /// An answer that does not fit is refused: a step that a later one needs cannot be skipped, and revised values are of
-    /// the types that the step reads. The decider is asked again with the reason, three times at most; then the run fails. Values,
-    /// checks, routers, joins and gates are never decided on.
+    /// Invalid answers are refused: a step whose output is needed later cannot be skipped, and
+    /// revised values must have the types that the step reads. The decider is then asked again with
+    /// the reason, at most three times in all. After that, the run fails. Values, checks, routers,
+    /// joins and gates are not decided on.
     ///
-    /// Called before any other node is added. An `#[agent]` function can be the decider: `b.decider(|_, next| guide(next))`.
-    /// `#[workflow]` has the option `decider = guide`.
+    /// Call it before adding other nodes. An `#[agent]` function can be the decider:
+    /// `b.decider(|_, next| guide(next))`. `#[workflow]` has the option `decider = guide`.
     pub fn decider<E, B, F>(&mut self, ask: B)
     where
         E: StepFailure,
@@ -66,13 +69,14 @@ impl Builder {
         })));
     }
 
-    /// Adds the step that asks about a node which is added next, where there is a decider, and says what it means for it.
+    /// Adds the step that asks about `node`, if there is a decider, and returns the decision's
+    /// effect on the node.
     pub(super) fn decision_before(&mut self, node: &mut Node, kind: NodeKind, reads: &[RawHandle]) -> Option<Decided> {
         let asks = matches!(
             kind,
             NodeKind::Step | NodeKind::Map | NodeKind::Each | NodeKind::Race | NodeKind::Fallback | NodeKind::Repeat
         );
-        // What is asked before a workflow begins is a person's to answer, and a check is the plan's.
+        // The approval of the workflow and its checks are not decided on.
         let ask = self.decider.take_if(|_| asks && !node.checks)?;
         let named = |of: &RawHandle| {
             let spec = self.nodes.get(of.node as usize).filter(|_| of.builder == self.id)?;
@@ -113,7 +117,7 @@ impl Builder {
             edges: node.edges.clone(),
             begins: node.begins,
             unordered: node.unordered,
-            // What it says holds for this very code.
+            // The decision depends on the code of the step, so a changed step invalidates it.
             code: node.code,
             ..Node::default()
         };
@@ -128,27 +132,27 @@ impl Builder {
     }
 }
 
-/// What is known of a step before a run, for the decider that is asked about it.
+/// Static information about a step for its decider.
 pub(super) struct About {
     pub(super) workflow: String,
     pub(super) node: String,
     pub(super) calls: String,
-    /// The nodes before it whose outputs it does not read.
+    /// Nodes before the step whose outputs the step does not read.
     pub(super) seen: Vec<(String, NodeIndex)>,
     pub(super) needed: NeededBy,
     pub(super) accepts: Accepts,
 }
 
-/// What arguments may be.
+/// Accepted revised arguments.
 pub(super) enum Accepts {
-    /// The values that it reads.
+    /// An object of the values that the step reads.
     Reads(Vec<(String, NodeSchema)>),
-    /// What a call is given.
+    /// The arguments of the step's call, with their schema.
     #[cfg(feature = "dynamic")]
     Given(Value),
 }
 
-/// The values that a step reads, as an object.
+/// Returns the values that a step reads as an object.
 pub(super) fn arguments_of(reads: &[(String, NodeIndex)], outputs: &dyn Outputs) -> Value {
     Value::Object(object_of(reads, outputs))
 }
@@ -161,7 +165,7 @@ fn object_of(reads: &[(String, NodeIndex)], outputs: &dyn Outputs) -> Map<String
 }
 
 impl About {
-    /// What a decider is shown the first time.
+    /// Creates the first question about the step.
     pub(super) fn next(&self, arguments: Value, outputs: &dyn Outputs) -> NextNode {
         let mut seen = object_of(&self.seen, outputs);
         if let (Accepts::Reads(_), Value::Object(read)) = (&self.accepts, &arguments) {
@@ -179,10 +183,10 @@ impl About {
         }
     }
 
-    /// The decision as it is recorded.
+    /// Parses and checks an answer. Returns the decision in its recorded form.
     ///
     /// # Errors
-    /// Why it is refused, for the decider.
+    /// Returns the reason for the refusal, as a message to the decider.
     fn accepted(&self, answer: &Encoded) -> Result<Encoded, String> {
         let decision = read(answer)?;
         match &decision {
@@ -201,7 +205,8 @@ impl About {
     }
 }
 
-/// A decision, or the text of one: of an agent that answers with text, what stands between its outermost braces.
+/// Parses a decision, or text that contains one: agents may answer with text, whose outermost
+/// braces are parsed.
 fn read(answer: &Encoded) -> Result<NodeDecision, String> {
     const FORM: &str = "answer with {\"decision\": \"continue\"}, {\"decision\": \"skip\", \"reason\": \"..\"} or \
                         {\"decision\": \"revise\", \"arguments\": {..}, \"reason\": \"..\"}";
@@ -226,8 +231,10 @@ impl Accepts {
         }
     }
 
+    /// Checks revised arguments.
+    ///
     /// # Errors
-    /// Where the arguments do not fit: the path, what is expected, what was seen.
+    /// Returns the path of the mismatch, the expected and the actual value.
     fn check(&self, arguments: &Value) -> Result<(), String> {
         match self {
             Self::Reads(reads) => {
@@ -248,7 +255,7 @@ impl Accepts {
     }
 }
 
-/// Whether a value is of the type of what is read: by the schema, for its sentence, and by the type itself.
+/// Checks a value against the schema, for a readable message, and against the Rust type.
 fn fits(name: &str, schema: &NodeSchema, value: &Value) -> Result<(), String> {
     #[cfg(feature = "dynamic")]
     agentflow_schema::schema_check::SchemaCheck::new(&schema.to_value())?
@@ -258,7 +265,7 @@ fn fits(name: &str, schema: &NodeSchema, value: &Value) -> Result<(), String> {
     schema.check_type(&value).map_err(|error| format!("`{name}`: {error}; seen: {value}"))
 }
 
-/// Asks until an answer is accepted, at most so often.
+/// Asks the decider until it accepts an answer, at most `attempts` times.
 pub(super) fn decision(
     about: Arc<About>,
     mut next: NextNode,
@@ -280,20 +287,20 @@ pub(super) fn decision(
     })
 }
 
-/// A decision that runs the step as it is, without asking.
+/// Returns the decision to run the step unchanged, without asking.
 #[cfg(feature = "dynamic")]
 pub(super) fn unasked() -> StepFuture {
     Box::pin(std::future::ready(encode(&NodeDecision::Continue)))
 }
 
-/// How often a callee of a graph is asked.
+/// Returns the maximum number of questions to a decider of this kind.
 #[cfg(feature = "dynamic")]
 pub(super) fn attempts_of(kind: ReferenceKind) -> u32 {
-    // The calls of a tool in a node are one call of the node.
+    // Repeated calls of a tool in one node count as one call, so a tool cannot be asked again.
     if kind == ReferenceKind::Tool { 1 } else { ATTEMPTS }
 }
 
-/// The JSON Schema of a decision.
+/// Returns the JSON Schema of a decision.
 #[cfg(feature = "dynamic")]
 pub(super) fn decision_schema() -> Value {
     <NodeDecision as NodeValue>::schema()

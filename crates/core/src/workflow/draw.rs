@@ -1,5 +1,5 @@
-//! Draws a graph as Mermaid and Graphviz text, as its author wrote it: without the nodes that only join arms, with no more
-//! order edges than say why each node waits, and taps with a dashed outline. It changes neither a plan nor a definition hash.
+//! Draws a graph as Mermaid and Graphviz text, in the form in which its author wrote it. Helper
+//! nodes are hidden, redundant order edges are left out, and taps have a dashed outline.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -17,11 +17,11 @@ use super::question_text::state_keys_of_text;
 use super::spec::{NodeKind, OrderReason};
 use crate::path::StepPath;
 
-/// Maximum bytes of a question in a picture.
+/// Maximum number of bytes of a question in a drawing.
 const MOST_QUESTION: usize = 160;
 
 impl Graph {
-    /// The graph as a Mermaid flowchart, as GitHub and many editors show it.
+    /// Returns the graph as a Mermaid flowchart, which GitHub and many editors display.
     #[doc(alias = "visualize")]
     pub fn to_mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n");
@@ -29,7 +29,8 @@ impl Graph {
         text
     }
 
-    /// `id` begins the names of the nodes in the picture, which are those of a body when it is another graph's.
+    /// Draws the nodes and edges. `id` is the prefix of the node ids, which differs between nested
+    /// bodies.
     fn draw_mermaid(&self, text: &mut String, id: &str, indent: &str) {
         for (at, node) in self.shown(id) {
             let label = escape_mermaid(&label(node));
@@ -61,7 +62,7 @@ impl Graph {
         }
     }
 
-    /// The graph in Graphviz's language.
+    /// Returns the graph in the Graphviz language (DOT).
     pub fn to_dot(&self) -> String {
         let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", self.name);
         self.draw_dot(&mut text, "n", "    ");
@@ -103,10 +104,9 @@ impl Graph {
         }
     }
 
-    /// The nodes in the order of the source, as they are listed: those that join arms are left out, and what is read of
-    /// them is read of their router.
-    #[cfg(feature = "cli")]
-    pub(crate) fn listed(&self) -> Vec<ListedNode<'_>> {
+    /// Returns the nodes in source order for a listing, without helper nodes. Reads of a join are
+    /// shown as reads of its router.
+    pub fn listed(&self) -> Vec<ListedNode<'_>> {
         let name = |at: usize| self.nodes[at].name.as_str();
         let edges = self.edges("n");
         let mut all = Vec::new();
@@ -131,8 +131,8 @@ impl Graph {
         all
     }
 
-    /// The nodes that have a place in a picture: the ends of routers are where their arms meet, and need none. The inputs
-    /// of a body are what the node around it reads.
+    /// Iterates over the nodes that are drawn. Joins are hidden, because arms can meet without
+    /// them. Inputs of a body are hidden, because the enclosing node shows its reads.
     fn shown(&self, id: &str) -> impl Iterator<Item = (usize, &GraphNode)> {
         let is_body = id != "n";
         let hidden = move |node: &GraphNode| self.is_helper(node) || (is_body && node.kind == NodeKind::Input);
@@ -143,8 +143,8 @@ impl Graph {
         self.nodes.iter().position(|node| node.name == name)
     }
 
-    /// Where the output of a node comes from in the picture: an end stands for the ends of its arms, and an arm without a
-    /// value for what it waits for.
+    /// Collects the drawn nodes that a node's output comes from. A join is replaced by the ends of
+    /// its arms, and an arm without a value by the nodes that it waits for.
     fn sources(&self, name: &str, into: &mut Vec<usize>) {
         let Some(at) = self.place(name) else { return };
         let node = &self.nodes[at];
@@ -162,6 +162,7 @@ impl Graph {
         }
     }
 
+    /// Returns the edges of the drawing.
     fn edges<'g>(&'g self, id: &str) -> Vec<Edge<'g>> {
         let mut edges: Vec<Edge<'g>> = Vec::new();
         let shown: Vec<usize> = self.shown(id).map(|(at, _)| at).collect();
@@ -177,7 +178,7 @@ impl Graph {
                     None => edges.push(edge),
                 }
             };
-            // The edges to the value that a call is shown are those to the call.
+            // Edges to the hidden context value of a call are drawn to the call.
             let entered = self.context_of(node).unwrap_or(node);
             if let Some(guard) = &entered.guard
                 && let Some(router) = self.place(&guard.router)
@@ -215,7 +216,8 @@ impl Graph {
         fewest(edges)
     }
 
-    /// The nodes that a node reads. Of one that is data and that no runtime has read yet, what it does says so.
+    /// Returns the nodes that a node reads. For a graph that no runtime has loaded yet, the reads
+    /// are derived from its body.
     fn reads_of<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g String> {
         let is_known =
             |name: &str| node.order.iter().any(|edge| edge.node == name) || node.reads.iter().any(|of| of == name);
@@ -224,7 +226,7 @@ impl Graph {
         node.reads.iter().chain(of_does).collect()
     }
 
-    /// The keys of the state that a node reads by name.
+    /// Returns the state keys that a node reads by name.
     fn state_keys<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g str> {
         let is_node: IsNode<'_> = &|name| self.place(name).is_some();
         let asked = node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
@@ -240,13 +242,13 @@ impl Graph {
         keys
     }
 
-    /// Returns true for a node that the author did not write: a place where arms meet, or a node that the forms `edges` and
-    /// `steps` add.
+    /// Returns `true` for nodes that the author did not write: joins, and nodes added by the forms
+    /// `edges` and `steps`.
     fn is_helper(&self, node: &GraphNode) -> bool {
         is_join(node) || self.begin_of(node).is_some() || self.is_context(node) || self.is_after_skipped(node)
     }
 
-    /// The input that the first node of the forms `edges` and `steps` saves to the state.
+    /// Returns the input that the first node of the forms `edges` and `steps` saves to the state.
     fn begin_of<'g>(&self, node: &'g GraphNode) -> Option<&'g str> {
         let Some(GraphBody::Value(Mapping::From { node: input, at, or: None })) = &node.does else { return None };
         let saves_all = node.saves.len() == 1 && node.saves.get("*").is_some_and(String::is_empty);
@@ -255,7 +257,7 @@ impl Graph {
         (is_named && saves_all && is_input && question(node).is_none()).then_some(input)
     }
 
-    /// The value that an agent of another program is shown, in the forms `edges` and `steps`.
+    /// Returns the context value that a remote agent receives in the forms `edges` and `steps`.
     fn context_of<'g>(&'g self, node: &GraphNode) -> Option<&'g GraphNode> {
         let Some(GraphBody::Call(call)) = &node.does else { return None };
         match node.edges.as_slice() {
@@ -271,18 +273,19 @@ impl Graph {
         is_context_name(&node.name) && self.nodes.iter().any(is_of)
     }
 
-    /// Returns true for an edge that begins after the failure of a node that counts as skipped then.
+    /// Returns `true` for an edge that follows the failure of a node whose failures are skipped.
     fn is_of_skipped(&self, edge: &GraphEdge) -> bool {
         edge.failed && self.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip)
     }
 
-    /// Returns true for a node at which the conditions behind such a node are asked.
+    /// Returns `true` for a node that evaluates the conditions after such a node.
     fn is_after_skipped(&self, node: &GraphNode) -> bool {
         let is_nothing = matches!(node.does, Some(GraphBody::Value(Mapping::Value(Value::Null))));
         is_nothing && !node.edges.is_empty() && node.edges.iter().all(|edge| self.is_of_skipped(edge))
     }
 
-    /// The label of an edge from a router: the key that the author gave it, where the arm has the name of its target.
+    /// Returns the label of an edge from a router: the author's key if the arm has the name of its
+    /// target, otherwise the arm.
     fn arm_label<'g>(&'g self, router: &str, arm: &'g str, to: &GraphNode) -> &'g str {
         let Some(GraphBody::Route(routes)) = self.node(router).and_then(|router| router.does.as_ref()) else {
             return arm;
@@ -291,7 +294,8 @@ impl Graph {
         when.and_then(key_of).filter(|_| arm == to.name).unwrap_or(arm)
     }
 
-    /// The router of the last arm that returns above a node, when the node is the first below it.
+    /// Returns the router of the last returning arm above a node, if the node is the first one
+    /// after it.
     fn router_above(&self, node: &GraphNode) -> Option<usize> {
         let join = node.unless.as_deref()?;
         let before = |name: &String| self.node(name).is_some_and(|before| before.unless == node.unless);
@@ -299,33 +303,34 @@ impl Graph {
         self.place(join.rsplit_once('/')?.0).filter(|_| first)
     }
 
-    /// Whether nothing in the same arm comes before the node.
+    /// Returns `true` if no other node of the same arm precedes the node.
     fn begins_arm(&self, node: &GraphNode) -> bool {
         let in_arm = |name: &String| self.node(name).is_some_and(|before| before.guard == node.guard);
         !self.before(node).any(in_arm)
     }
 
-    /// What a node reads and waits for.
+    /// Iterates over the nodes that a node reads or waits for.
     fn before<'g>(&'g self, node: &'g GraphNode) -> impl Iterator<Item = &'g String> {
         node.reads.iter().chain(&node.after).chain(node.order.iter().map(|edge| &edge.node))
     }
 }
 
-/// A node as it is listed.
-#[cfg(feature = "cli")]
-pub(crate) struct ListedNode<'g> {
-    pub(crate) node: &'g GraphNode,
-    /// The nodes whose outputs it reads.
-    pub(crate) reads: Vec<&'g str>,
-    /// The other nodes that it waits for, and why: the fewest that say so.
-    pub(crate) waits: Vec<(&'g str, OrderReason)>,
+/// A node in a listing.
+#[derive(Debug)]
+pub struct ListedNode<'g> {
+    /// The node.
+    pub node: &'g GraphNode,
+    /// Nodes whose outputs it reads.
+    pub reads: Vec<&'g str>,
+    /// Other nodes that it waits for, with the reason. Redundant edges are left out.
+    pub waits: Vec<(&'g str, OrderReason)>,
 }
 
 fn is_context_name(name: &str) -> bool {
     name == "context" || name.starts_with("context_")
 }
 
-/// The `condition_key` of an edge of the form `edges`.
+/// Returns the `condition_key` of an edge in the form `edges`.
 fn key_of(when: &Condition) -> Option<&str> {
     match when {
         Condition::Any(all) => match all.first()? {
@@ -340,7 +345,7 @@ fn key_of(when: &Condition) -> Option<&str> {
     }
 }
 
-/// Returns true for the end of a router, and of an arm that has no value.
+/// Returns `true` for a join, and for the end of an arm without a value.
 fn is_join(node: &GraphNode) -> bool {
     let is_yield = || node.name.rsplit('/').next() == Some(names::YIELD);
     match node.kind {
@@ -350,7 +355,8 @@ fn is_join(node: &GraphNode) -> bool {
     }
 }
 
-/// The edges without the order edges that others say already, by way of more nodes. What the author asked for stays.
+/// Removes order edges that are implied by a path over other nodes. Edges that the author wrote
+/// stay.
 fn fewest(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     let last = edges.iter().map(|edge| edge.to).max().unwrap_or_default();
     let mut into: Vec<Vec<&Edge<'_>>> = vec![Vec::new(); last + 1];
@@ -363,7 +369,8 @@ fn fewest(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
                 if edge.from == wanted.from {
                     return true;
                 }
-                // Every node stands below all that it waits for.
+                // Every node comes after all nodes that it waits for, so earlier nodes cannot be on
+                // such a path.
                 if edge.from > wanted.from && seen.insert(edge.from) {
                     open.push(edge.from);
                 }
@@ -381,7 +388,7 @@ fn fewest(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     edges.into_iter().zip(kept).filter_map(|(edge, kept)| kept.then_some(edge)).collect()
 }
 
-/// What a body in a picture is called: the numbers of the node, and of the branch.
+/// Returns the id of a body in a drawing: the index of the node and of the branch.
 fn body_id(id: &str, at: usize, branch: &str, node: &GraphNode) -> String {
     match node.branch_bodies.keys().position(|name| name == branch) {
         Some(branch) => format!("{id}{at}b{branch}"),
@@ -389,7 +396,7 @@ fn body_id(id: &str, at: usize, branch: &str, node: &GraphNode) -> String {
     }
 }
 
-/// What stands over a body in a picture.
+/// Returns the title of a body in a drawing.
 fn title(node: &GraphNode, branch: &str) -> String {
     let path = StepPath::root().child(&node.name);
     let name = path.last_name().unwrap_or(&node.name);
@@ -410,15 +417,15 @@ struct Edge<'g> {
 #[derive(Clone, Copy, PartialEq)]
 enum EdgeKind<'g> {
     Reads,
-    /// From a router, by the name of the arm.
+    /// From a router, with the name of the arm.
     Arm(&'g str),
-    /// From a node that saves a key of the state, by the key.
+    /// From a node that saves a state key, with the key.
     State(&'g str),
     Order(OrderReason),
 }
 
 impl EdgeKind<'_> {
-    /// Of two edges between the same nodes that keep order, the one with the stronger reason is drawn.
+    /// Returns the kind with the stronger reason, for two order edges between the same nodes.
     fn stronger(self, other: Self) -> Self {
         let rank = |kind: &Self| match kind {
             Self::Reads | Self::Arm(_) | Self::State(_) => 0,
@@ -454,7 +461,7 @@ impl Edge<'_> {
     }
 }
 
-/// The last part of the name, and what is called where that says more.
+/// Returns the last part of the name, the call if it differs, and notes about the node.
 fn label(node: &GraphNode) -> String {
     let path = StepPath::root().child(&node.name);
     let name = path.last_name().unwrap_or(&node.name);
@@ -486,8 +493,8 @@ fn label(node: &GraphNode) -> String {
     label
 }
 
-/// The question that a person must answer before the node begins, or that the node itself asks.
-pub(crate) fn question(node: &GraphNode) -> Option<&str> {
+/// Returns the question that a person answers before the node starts, or that the node itself asks.
+pub fn question(node: &GraphNode) -> Option<&str> {
     match &node.does {
         Some(GraphBody::Ask(question)) => Some(&question.text),
         _ => node.policy.approve.as_deref(),

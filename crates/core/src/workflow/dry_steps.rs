@@ -1,4 +1,4 @@
-//! The dry run of a workflow: its plan, step by step. It executes nothing.
+//! Dry runs of workflows: returns the plan step by step and executes nothing.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{Graph, Workflow};
 use crate::dry_run::{DryBody, DryCall, DryRead, DryRun, DryStep};
 
 impl<In, Out> Workflow<In, Out> {
-    /// What running the workflow would do, step by step, without doing any of it.
+    /// Returns the steps that a run of the workflow would execute, without executing them.
     pub fn dry_run(&self) -> DryRun {
         self.spec().dry_run()
     }
@@ -35,7 +35,7 @@ impl Spec {
         let mut steps = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
             let before = node.predecessors().filter_map(|before| stages.get(before as usize)).max();
-            // Inputs are there before the first stage, and the end of a router takes no time.
+            // Inputs are available before the first stage, and a join takes no time.
             let stage = match (node.kind, before) {
                 (NodeKind::Input, _) => 0,
                 (NodeKind::Join, before) => before.copied().unwrap_or(0),
@@ -56,7 +56,8 @@ impl Spec {
         let is_optional = |why: OrderReason| why == OrderReason::Optional;
         let optional = node.after.iter().filter(|after| is_optional(after.why)).map(|after| read(after.node, true));
         let is_all = node.begins.is_all();
-        // Every edge that is merely done is one of waiting, unless not all are needed.
+        // An edge without a condition is listed as a dependency, unless the node needs only some of
+        // its edges.
         let entries = node.entries.iter().filter(|entry| !is_all || !matches!(entry.when, When::Done));
         let when = entries.map(|entry| {
             let from = name(entry.from);
@@ -82,7 +83,7 @@ impl Spec {
             .map(|(branch, inner)| DryBody { branch: branch.unwrap_or_default().to_owned(), steps: inner.dry_steps() });
         let kind = serde_json::to_value(node.kind).ok();
         let calls = self.dry_calls(at, node);
-        // A call that asks a person applies its policy itself.
+        // A call that asks for its approval applies its policy itself.
         let by_call = calls.iter().find_map(|call| call.policy.clone()).filter(|_| node.question.is_some());
         let by_call = by_call.unwrap_or_default();
         let is_repeatable = node.question.is_none() || by_call.is_repeatable();
@@ -124,7 +125,7 @@ impl Spec {
     }
 }
 
-/// The question of a gate, as it is written.
+/// Returns the question of a gate as written.
 fn asked(node: &NodeSpec) -> String {
     match node.does.as_deref() {
         Some(super::GraphBody::Ask(question)) => question.text.clone(),

@@ -1,6 +1,5 @@
-//! When a node begins: the edges that lead to it, under which condition each is taken, and how many of them must be.
-//!
-//! It is data. What becomes of an edge in a run is the machine's to say.
+//! The edges that lead to a node: their conditions, and how many of them must be taken before the
+//! node starts. The machine evaluates them in a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +9,9 @@ use super::outputs::NodeIndex;
 /// An edge that leads to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Where it comes from.
+    /// Source node.
     pub(crate) from: NodeIndex,
-    /// Under which condition it is taken.
+    /// Condition under which the edge is taken.
     pub(crate) when: When,
 }
 
@@ -22,38 +21,38 @@ impl Entry {
     }
 }
 
-/// Under which condition an edge is taken, once the node that it comes from has ended.
+/// The condition of an edge, evaluated when its source node has ended.
 #[derive(Clone, Debug)]
 pub(crate) enum When {
-    /// The node has its output.
+    /// The source node has an output.
     Done,
-    /// The node has failed. A node that such an edge leaves does not fail the run.
+    /// The source node failed. A node with such an edge does not fail the run.
     Failed,
-    /// The node is a router that has taken this arm.
+    /// The source node is a router that chose this arm.
     Arm(u32),
-    /// The node has its output, and this holds.
+    /// The source node has an output, and the condition holds.
     Holds(BoundCondition),
 }
 
-/// How many of the edges that lead to a node must be taken before it begins. A node whose edges can no longer bring it
-/// there is skipped.
+/// Number of edges to a node that must be taken before it starts. A node is skipped when this
+/// number can no longer be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Begins {
-    /// All of them. The default.
+    /// All edges. The default.
     #[default]
     All,
-    /// One of them: it begins at the first, whatever becomes of the others.
+    /// A single edge. The node starts as soon as the first is taken.
     Any,
-    /// So many of them: it begins at that one, whatever becomes of the others.
+    /// This number of edges. The node starts as soon as they are taken.
     Join(u32),
-    /// It waits until it is known of each, and begins when at least so many were taken.
+    /// At least this number of edges. The node starts when the state of all edges is known.
     Barrier(u32),
 }
 
 impl Begins {
-    /// How many of so many edges are needed.
+    /// Returns the number of edges that must be taken, out of `edges`.
     pub(crate) fn needed(self, edges: usize) -> usize {
         match self {
             Self::All => edges,
@@ -62,27 +61,27 @@ impl Begins {
         }
     }
 
-    /// Whether it is known of each edge before the node begins.
+    /// Returns `true` if the node waits until the state of each edge is known.
     pub(crate) fn waits_for_all(self) -> bool {
         matches!(self, Self::All | Self::Barrier(_))
     }
 
-    /// Whether it is the default, which is not written.
+    /// Returns `true` for the default, which is not serialized.
     pub(crate) fn is_all(&self) -> bool {
         *self == Self::All
     }
 }
 
-/// What has become of an edge.
+/// The state of an edge in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Edge {
-    /// The node that it comes from has not ended.
+    /// The source node has not ended.
     Open,
     Taken,
-    /// The node has ended, and the condition does not hold.
+    /// The source node has ended, and the condition does not hold.
     NotTaken,
-    /// The node has no output and will have none.
+    /// The source node has no output and will not get one.
     Dead,
-    /// Whether the condition holds cannot be said, and why.
+    /// The condition failed to evaluate, with this message.
     Broken(String),
 }

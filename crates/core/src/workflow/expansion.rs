@@ -1,7 +1,8 @@
-//! What `#[workflow]` makes of a function besides its nodes: the traits of its inputs, output and error, the workflow
-//! that is built when it is first asked for, and the call of the function. It is named through `__private` only.
+//! Support code for the expansion of `#[workflow]`: traits for the inputs, output and error of the
+//! function, construction of the workflow on first use, and the call of the function. Exported
+//! through `__private` only.
 //!
-//! It adds no nodes; that is [`Steps`]'s.
+//! [`Steps`] adds the nodes.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -23,7 +24,7 @@ use crate::tool::call_forms::ErrorForm;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
-/// The return type of a workflow's function; an alias of `Result` is one too.
+/// The return type of a workflow function: a `Result`, or an alias of it.
 #[diagnostic::on_unimplemented(
     message = "a workflow returns a `Result`, and `{Self}` is not one",
     label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
@@ -40,13 +41,14 @@ impl<T, E> WorkflowReturn for Result<T, E> {
     type Error = E;
 }
 
-/// The two types of a workflow's `Result`, by the name of its function.
+/// Names the two types of a workflow's `Result`.
 pub trait WorkflowTypes {
     type Ok;
     type Error;
 }
 
-/// The same with what its two types must be, which is asked for in one place.
+/// A return type whose two types meet all requirements. The bounds are in one place, so that each
+/// error is reported once.
 pub trait RecordedReturn: WorkflowReturn<Ok: NodeValue, Error: WorkflowError> {}
 
 impl<T: NodeValue, E: WorkflowError> RecordedReturn for Result<T, E> {}
@@ -58,7 +60,7 @@ impl<T: NodeValue, E: WorkflowError> RecordedReturn for Result<T, E> {}
     note = "implement `From<agentflow::Error>` and `std::fmt::Display` for `{Self}`, or return `agentflow::Result<_>`"
 )]
 pub trait WorkflowError: StepFailure {
-    /// The error of a run that failed by itself.
+    /// Converts an error of the run itself, such as a cancellation.
     fn of_run(error: Error) -> Self;
 }
 
@@ -69,7 +71,7 @@ impl<E: From<Error> + StepFailure> WorkflowError for E {
     }
 }
 
-/// The first parameter of a workflow when it is a reference.
+/// The first parameter of a workflow, if it is a reference.
 #[diagnostic::on_unimplemented(
     message = "a workflow cannot borrow an input",
     label = "take an owned value, such as `String` for `&str`",
@@ -92,11 +94,11 @@ impl WorkflowContext for Context {
 }
 
 thread_local! {
-    /// The workflows that this thread is building, by the places of their cells.
+    /// The workflows that this thread is building, by the addresses of their cells.
     static BUILDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes itself off the list when the building ends, also by a panic.
+/// Guard for an entry of `BUILDING`. Removes the entry when it is dropped, also during a panic.
 struct Building;
 
 impl Building {
@@ -117,8 +119,9 @@ impl Drop for Building {
     }
 }
 
-/// The workflow in a cell, built when it is first asked for. Two threads may build it at once, and one of the two is
-/// kept: a thread that waited for another could wait for ever, since building a workflow looks at those that it calls.
+/// Returns the workflow in a cell and builds it on first use. Two threads may build it
+/// concurrently, and the first result is kept. A lock could deadlock, because building a workflow
+/// also builds the workflows that it calls.
 fn built<In: Inputs, Out: NodeValue, E: 'static>(
     cell: &OnceLock<Workflow<In, Out>>,
     name: &'static str,
@@ -138,8 +141,8 @@ fn built<In: Inputs, Out: NodeValue, E: 'static>(
 type Output<R> = <R as WorkflowReturn>::Ok;
 type Fails<R> = <R as WorkflowReturn>::Error;
 
-/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is reported once and
-/// at its place: the bounds of the associated types are judged where the expansion gives them.
+/// Defines one trait per number of inputs. The bounds are checked where the expansion sets the
+/// associated types, so that an unsupported type is reported once and at its own position.
 macro_rules! workflow_fn {
     ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
         pub trait $WorkflowFn: Sized + 'static {
@@ -151,18 +154,18 @@ macro_rules! workflow_fn {
 
             fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Output<Self::Return>>>;
 
-            /// How the workflow's error is recorded and read back.
+            /// Returns the functions that record the error of the workflow and read it back.
             fn error_form() -> ErrorForm<std::result::Result<(), Fails<Self::Return>>>;
 
             fn nodes(steps: &mut Steps<'_, Fails<Self::Return>>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Output<Self::Return>>;
 
-            /// The workflow, built when it is first asked for.
+            /// Returns the workflow and builds it on first use.
             fn built() -> Result<Workflow<($(Self::$T,)*), Output<Self::Return>>, Unbuilt> {
                 let of = |error| StepError::of_workflow(error, &Self::error_form());
                 built(Self::cell(), Self::NAME, Self::INPUTS, of, Self::nodes)
             }
 
-            /// The same where there is no place for an error.
+            /// Returns the workflow. Panics if it cannot be built.
             fn workflow() -> Workflow<($(Self::$T,)*), Output<Self::Return>> {
                 match Self::built() {
                     Ok(workflow) => workflow,
@@ -187,7 +190,8 @@ all_the_tuples!(workflow_fn, [
     WorkflowFn10 WorkflowFn11 WorkflowFn12
 ]);
 
-/// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
+/// Runs a workflow when its function is called: nested in the run of `cx` or of the calling step,
+/// otherwise as a new run.
 async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     workflow: Result<Workflow<In, Out>, Error>,
     cx: Option<&Context>,
@@ -204,7 +208,7 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     })
 }
 
-/// The own error of a workflow that failed in an earlier process.
+/// Restores the typed error of a workflow that failed in an earlier process.
 fn recorded_error<E: WorkflowError>(error: Error, form: &ErrorForm<Result<(), E>>) -> E {
     let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else { return E::of_run(error) };
     let Some(value) = &failure.value else { return E::of_run(error) };
@@ -218,17 +222,18 @@ fn recorded_error<E: WorkflowError>(error: Error, form: &ErrorForm<Result<(), E>
     }
 }
 
-/// Stands where the pattern of an arm does not match the router's value: a node of another arm does not run.
+/// Used when the pattern of an arm does not match the router's value. Never called, since nodes of
+/// other arms do not run.
 pub fn not_this_arm() -> ! {
     unreachable!("a node of an arm that was not taken has run")
 }
 
-/// A repetition that ends by its number alone.
+/// Returns the `until` function of a repetition that is limited only by its number of rounds.
 pub fn never<T>() -> impl Fn(&T) -> bool + Send + Sync + 'static {
     |_| false
 }
 
-/// A handle of the type that a `let` gives.
+/// Fixes the type of a handle to the declared type of a `let`.
 pub fn of_type<T>(handle: Handle<T>) -> Handle<T> {
     handle
 }

@@ -1,5 +1,5 @@
-//! What is known of outputs where a node of a graph begins, since the conditions that lead to it hold: that a part is there
-//! and is not `null`, or which value it is. Outputs do not change, so what is known stays known behind the node.
+//! Facts about outputs that follow from the conditions on the way to a node: a part exists and is
+//! not `null`, or has a known value. Outputs never change, so a fact also holds in all later nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::graph::GraphNode;
 use super::graph_body::{GraphBody, GraphEdge, Routes};
 use super::mapping::Mapping;
 
-/// What is known of the output of a node.
+/// A fact about the output of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     node: String,
@@ -22,38 +22,39 @@ pub(super) struct Known {
     fact: Fact,
 }
 
-/// The node of a name.
+/// Finds a node by its name.
 type FindNode<'f, 'g> = &'f dyn Fn(&str) -> Option<&'g GraphNode>;
 
-/// The schemas of outputs of which more is known, by the names of the nodes.
+/// Schemas of outputs, narrowed by facts, by node name.
 pub(super) type Narrow = HashMap<String, NarrowedSchema>;
 
-/// What is known of outputs where each of a graph's nodes begins.
+/// Facts that hold at the nodes of a graph.
 #[derive(Default)]
 pub(super) struct Facts<'g> {
-    /// All that is known somewhere, once each. Sets of it are sets of the places here.
+    /// All facts, each once. Sets of facts contain indexes into this list.
     all: Vec<Known>,
-    /// The places of what may be the same.
+    /// Indexes of facts by hash key.
     by_word: HashMap<String, Vec<usize>>,
-    /// The places of what is known of the output of one node, the first one first.
+    /// Indexes of the facts about each node's output, in ascending order.
     about: HashMap<String, Vec<usize>>,
-    /// What is known behind each node; one set for all that know the same.
+    /// Facts that hold after each node. Nodes with the same facts share a set.
     of: HashMap<&'g str, Arc<BitSet>>,
     routers: HashMap<&'g str, OfRouter<'g>>,
-    /// The schema that was made last for the output of each node, with what it was made of: the next one often adds to it.
+    /// The last narrowed schema of each node's output and the facts in it. The next one often
+    /// extends it.
     last: HashMap<String, (Vec<usize>, NarrowedSchema)>,
 }
 
 struct OfRouter<'g> {
     routes: &'g Routes,
     arms: HashMap<&'g str, usize>,
-    /// What is known when none of so many first arms is taken, as far as it was asked for.
+    /// Facts that hold if none of the first `n` arms is taken, computed on demand.
     without: Vec<Arc<BitSet>>,
 }
 
 impl<'g> Facts<'g> {
-    /// Notes what is known where a node begins, after all nodes above it, which `find` finds by their names; `needed` are the
-    /// nodes without whose output it does not begin.
+    /// Records the facts that hold at a node. All earlier nodes must have been recorded. `find`
+    /// looks up nodes, and `needed` names the nodes whose outputs the node requires.
     pub(super) fn note<'n>(
         &mut self,
         find: FindNode<'_, 'g>,
@@ -66,6 +67,8 @@ impl<'g> Facts<'g> {
         let mut known: Option<Arc<BitSet>> = None;
         for edge in &edges {
             let of_edge = self.of_edge(find, edge);
+            // With all edges required, the facts of all edges hold. Otherwise only their common
+            // facts do.
             known = Some(match known {
                 None => of_edge,
                 Some(known) if takes_all => both(known, &of_edge),
@@ -85,7 +88,8 @@ impl<'g> Facts<'g> {
         self.of.insert(&node.name, known);
     }
 
-    /// The schemas of outputs that are read where an edge is looked at that leaves a node, or where the node begins.
+    /// Returns the narrowed schemas of `reads` as seen from an edge that leaves the node `behind`,
+    /// or from the node itself.
     pub(super) fn narrow<'r>(
         &mut self,
         behind: &str,
@@ -102,6 +106,7 @@ impl<'g> Facts<'g> {
             if facts.peek().is_none() {
                 continue;
             }
+            // The last schema can be extended if its facts are a prefix of the current ones.
             let (mut made_of, mut made) = match self.last.remove(read) {
                 Some(last) if last.0.iter().all(|fact| facts.next_if_eq(fact).is_some()) => last,
                 _ => {
@@ -119,7 +124,7 @@ impl<'g> Facts<'g> {
         narrow
     }
 
-    /// What is known when an edge is taken.
+    /// Returns the facts that hold if an edge is taken.
     fn of_edge(&mut self, find: FindNode<'_, 'g>, edge: &GraphEdge) -> Arc<BitSet> {
         let mut known = self.of.get(edge.from.as_str()).cloned().unwrap_or_default();
         let mut new = Vec::new();
@@ -141,6 +146,8 @@ impl<'g> Facts<'g> {
         let Some(at) = router.arms.get(arm.as_str()).copied() else { return known };
         let routes = router.routes;
         let own = routes.arms[at].when.as_ref();
+        // A router without `all`, and an arm without a condition, require that no earlier arm was
+        // taken.
         if own.is_none() || !routes.all {
             known = both(known, &self.without(&edge.from, at));
         }
@@ -150,7 +157,7 @@ impl<'g> Facts<'g> {
         known
     }
 
-    /// What is known when none of so many first arms of a router is taken.
+    /// Returns the facts that hold if none of the first `arms` arms of a router is taken.
     fn without(&mut self, router: &str, arms: usize) -> Arc<BitSet> {
         let Some((name, mut of)) = self.routers.remove_entry(router) else { return Arc::default() };
         while of.without.len() <= arms {
@@ -175,6 +182,7 @@ impl<'g> Facts<'g> {
         }
     }
 
+    /// Returns the index of a fact, adding it if it is new.
     fn place(&mut self, known: Known) -> usize {
         let word = match &known.fact {
             Fact::Present => format!("{} {}", known.node, known.at),
@@ -195,7 +203,7 @@ impl<'g> Facts<'g> {
     }
 }
 
-/// Both sets; one of them where it has all of the other.
+/// Returns the union of two sets. Shares one of them if it contains the other.
 fn both(one: Arc<BitSet>, other: &Arc<BitSet>) -> Arc<BitSet> {
     if other.is_within(&one) {
         return one;
@@ -208,7 +216,8 @@ fn both(one: Arc<BitSet>, other: &Arc<BitSet>) -> Arc<BitSet> {
     both
 }
 
-/// Adds what is known more to the schemas of which more is known; of the others, `schema_of` knows it.
+/// Narrows schemas by further facts. Schemas that are not in `narrow` yet are looked up with
+/// `schema_of`.
 pub(super) fn narrow_more<'s>(narrow: &mut Narrow, known: &[Known], schema_of: impl Fn(&str) -> Option<&'s Value>) {
     for Known { node, at, fact } in known {
         if !narrow.contains_key(node) {
@@ -221,14 +230,15 @@ pub(super) fn narrow_more<'s>(narrow: &mut Narrow, known: &[Known], schema_of: i
     }
 }
 
-/// What is known of outputs when a condition holds, or does not.
+/// Collects the facts that follow if a condition has the result `holds`.
 pub(super) fn known_when(condition: &Condition, holds: bool, known: &mut Vec<Known>) {
     match (condition, holds) {
         (Condition::Not(other), holds) => known_when(other, !holds, known),
         (Condition::All(all), true) | (Condition::Any(all), false) => {
             all.iter().for_each(|of| known_when(of, holds, known));
         }
-        // One of them is so: what each of them says.
+        // At least one condition has this result, so only facts that follow from each of them are
+        // certain.
         (Condition::All(all), false) | (Condition::Any(all), true) => {
             let of = |condition: &Condition| {
                 let mut known = Vec::new();
@@ -253,10 +263,10 @@ pub(super) fn known_when(condition: &Condition, holds: bool, known: &mut Vec<Kno
     }
 }
 
-/// What is known of an output by what is known of a value that is read from it.
+/// Converts a fact about a mapping's value into a fact about the output that it reads.
 fn of(read: &Mapping, fact: Fact) -> Option<Known> {
     let Mapping::From { node, at, or } = read else { return None };
-    // It may be so where nothing was read.
+    // The default of the mapping may satisfy the fact although nothing was read.
     let is_so = |or: &Value| match &fact {
         Fact::Present => !or.is_null(),
         Fact::Is(value) => or == value,

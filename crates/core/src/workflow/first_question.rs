@@ -1,4 +1,4 @@
-//! A workflow that a person must agree to before it begins: its first node, for which all others wait.
+//! Approval of a whole workflow: its first node, which all others wait for.
 
 use super::bodies::step_of;
 use super::builder::Builder;
@@ -7,12 +7,13 @@ use super::node_handle::RawHandle;
 use super::spec::{Body, NodeKind};
 
 impl Builder {
-    /// Asks a person before the workflow begins: no other node runs before the answer, and a denial ends the run without any
-    /// effect. The question is that of the node, `run NAME?` when it has none, with all inputs; [`Node::approve_timeout`] and
-    /// [`Node::on_timeout`] say what happens when nobody answers.
+    /// Asks a person before the workflow starts. No other node runs before the answer, and a denial
+    /// ends the run without any effect. The question is the approval text of the node, or
+    /// `run NAME?` by default, and shows all inputs. [`Node::approve_timeout`] and
+    /// [`Node::on_timeout`] set the outcome if no answer arrives in time.
     ///
-    /// Called before any other node is added: `b.approve(Node::new("start").approve("deploy it?"))`. `#[workflow]` has the
-    /// option `approve = "deploy it?"`.
+    /// Call it before adding other nodes: `b.approve(Node::new("start").approve("deploy it?"))`.
+    /// `#[workflow]` has the option `approve = "deploy it?"`.
     pub fn approve(&mut self, node: impl Into<Node>) {
         let inputs = |spec: &super::spec::NodeSpec| matches!(spec.body, Body::Input { .. });
         if !self.nodes.iter().all(inputs) {

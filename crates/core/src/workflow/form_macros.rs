@@ -1,11 +1,13 @@
-//! The forms of a workflow's body (`gate!`, `map!`, ..) as macros, for their documentation and for one clear error
-//! outside of a `#[workflow]`. Within one they are never expanded: the attribute reads them itself.
+//! The special forms in the body of a `#[workflow]` (`gate!`, `map!`, ..) as macros. They carry the
+//! documentation, and an error message for uses outside of a `#[workflow]`. Inside one, the
+//! attribute parses them and they are never expanded.
 
-/// In a `#[workflow]`: asks a person, and waits for the answer, which survives a restart.
+/// Asks a person and waits for the answer, also across restarts. Only in a `#[workflow]`.
 ///
-/// `gate!("merge this?", risk).await?` is an [`Approval`](crate::Approval); with `answer = T` it is a `T`. The question
-/// may hold `{names}` as format strings do, and the second argument is shown with it. `#[node(timeout = "7d")]` limits
-/// the wait, and `on_timeout = deny` says what happens then.
+/// `gate!("merge this?", risk).await?` returns an [`Approval`](crate::Approval), or a `T` with
+/// `answer = T`. The question may contain `{names}` as in format strings. The second argument is
+/// shown with the question. `#[node(timeout = "7d")]` limits the wait, and `on_timeout = deny` sets
+/// the outcome if it ends without an answer.
 #[macro_export]
 macro_rules! gate {
     ($($any:tt)*) => {
@@ -15,7 +17,8 @@ macro_rules! gate {
     };
 }
 
-/// In a `#[workflow]`: runs branches at the same time; the first to succeed gives the output, the others are cancelled.
+/// Runs branches concurrently. The first to succeed gives the output, and the others are cancelled.
+/// Only in a `#[workflow]`.
 ///
 /// `race!(fast(x), good(y)).await?`
 #[macro_export]
@@ -27,8 +30,9 @@ macro_rules! race {
     };
 }
 
-/// In a `#[workflow]`: tries branches one after another; the first to succeed gives the output. A branch that panics has
-/// failed, also when the panic is in the arguments of its call.
+/// Tries branches in order. The first to succeed gives the output. Only in a `#[workflow]`.
+///
+/// A branch fails if it panics, also if the panic is in the arguments of its call.
 ///
 /// `fallback!(first(x), second(y)).await?`
 #[macro_export]
@@ -40,9 +44,11 @@ macro_rules! fallback {
     };
 }
 
-/// In a `#[workflow]`: runs a step for each item of a list; the outputs keep the items' order.
+/// Runs a step for each item of a list. The outputs have the order of the items. Only in a
+/// `#[workflow]`.
 ///
-/// `map!(files, |file| check(file, rules)).await?` is a `Vec`. `#[node(concurrency = 2)]` limits how many run at once.
+/// `map!(files, |file| check(file, rules)).await?` returns a `Vec`. `#[node(concurrency = 2)]`
+/// limits the number of concurrent items.
 #[macro_export]
 macro_rules! map {
     ($($any:tt)*) => {
@@ -52,11 +58,13 @@ macro_rules! map {
     };
 }
 
-/// In a `#[workflow]`: repeats a step on its own output, until a condition holds and at most `max` times.
+/// Repeats a step with its own output as input, until a condition holds and at most `max` times.
+/// Only in a `#[workflow]`.
 ///
-/// `repeat!(draft, |text| improve(text), until = |text| text.good, max = 5).await?` is the last output. A round that calls
-/// [`Context::exit_loop`](crate::Context::exit_loop), or whose model calls [`exit_loop`](struct@crate::exit_loop), is the last
-/// one, too.
+/// `repeat!(draft, |text| improve(text), until = |text| text.good, max = 5).await?` returns the
+/// last output. A round is also the last one if it calls
+/// [`Context::exit_loop`](crate::Context::exit_loop), or if its model calls
+/// [`exit_loop`](struct@crate::exit_loop).
 #[macro_export]
 macro_rules! repeat {
     ($($any:tt)*) => {
@@ -66,7 +74,7 @@ macro_rules! repeat {
     };
 }
 
-/// In a `#[workflow]`: limits how long a step may take.
+/// Limits the time of a step. Only in a `#[workflow]`.
 ///
 /// `timeout!("30s", fetch(url)).await?`
 #[macro_export]

@@ -1,5 +1,5 @@
-//! The question that a gate, or a node with an approval, asks a person, and the check that an answer fits. It asks
-//! nobody itself.
+//! Builds the approval request of a node that needs an approval, and checks that an answer has the
+//! type that the node expects.
 
 use std::any::type_name;
 use std::collections::HashSet;
@@ -12,13 +12,14 @@ use crate::on_timeout::OnTimeout;
 use crate::run::{Approval, NO_ARGUMENTS, answer_of_timeout, read_approval};
 use crate::value::{Encoded, NodeValue};
 
-/// What is asked before a node that needs a person's word, with the values that it is about to use.
+/// Builds the approval request for a node, with the values that the node is about to use.
 pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
     let message = match &node.question_text {
         Some(text) => text(outputs)?,
         None => node.policy.approve.clone().unwrap_or_default(),
     };
     let answer = Encoded::new(&Approval::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
+    // Arguments that a decider has revised take precedence. `values_read` returns them.
     let arguments = match (outputs.given(), &node.question_about) {
         (None, Some(about)) => about(outputs),
         _ => None,
@@ -27,7 +28,8 @@ pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -
     Ok(ApprovalRequest::new(message, about, answer))
 }
 
-/// What is wrong with the times of questions: one without an end that says what happens then, an answer that does not fit.
+/// Reports mistakes in questions: an `approve` or a time-out that has no effect, an `on_timeout`
+/// without a time-out, or an `on_timeout` answer of the wrong type.
 pub(super) fn problems_of_questions(nodes: &[NodeSpec]) -> Vec<String> {
     nodes.iter().filter_map(problem_of_question).collect()
 }
@@ -59,14 +61,17 @@ fn problem_of_question(node: &NodeSpec) -> Option<String> {
             format!("the node `{path}` has an `on_timeout` and waits for its answer for ever; give it a `{missing}`")
         });
     };
+    // Check the answer that a time-out gives as if a person had given it. Otherwise the run would
+    // fail only when the time is over.
     let question = ApprovalRequest::new(String::new(), Encoded::null(), Encoded::null());
     let answer = answer_of_timeout(&question.within(Some(limit), &policy.on_timeout)).ok()?;
     let problem = check_answer(node, &answer).err()?;
     Some(format!("the `on_timeout` of `{path}`: {problem}"))
 }
 
-/// What a node reads, as an object by the names of the nodes that it reads from; `null` when it reads nothing. Of what
-/// it calls, these are the arguments, or what they are made of.
+/// Returns the values that a node reads, as an object with the names of the nodes that it reads
+/// from; `null` if it reads none. For a call, these are the arguments, or the values that the
+/// arguments are computed from.
 fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
     if let Some(given) = outputs.given() {
         return given.clone();
@@ -81,15 +86,16 @@ fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
         .collect();
     match fields.is_empty() {
         true => Encoded::null(),
-        // Names and values of JSON between braces are JSON.
+        // Names and values are valid JSON, so the text between braces is valid too.
         false => Encoded::from_json(format!("{{{}}}", fields.join(","))).unwrap_or_else(|_| Encoded::null()),
     }
 }
 
-/// Whether an answer is of the type that a node asks for.
+/// Checks that an answer has the type that a node expects.
 pub(crate) fn check_answer(node: &NodeSpec, answer: &Encoded) -> Result<(), ControlError> {
     let fits = match &node.body {
-        // A gate of another type may have a field of the same name.
+        // The check of `arguments` below applies to an `Approval` only. A gate of another type may
+        // have a field with this name.
         Body::Gate { fits, .. } if node.type_name != type_name::<Approval>() => fits.check(answer),
         _ => read_approval(answer).and_then(|approval| match approval.arguments() {
             Some(_) => Err(NO_ARGUMENTS.to_owned()),

@@ -1,5 +1,5 @@
-//! `Given`: the value that a step is given, made when the step begins of outputs and of the state that the step sees. A value
-//! that outlives the run is read from the store, which the step waits for.
+//! `Given`: the input of a step, computed from outputs and from the state when the step begins.
+//! State keys that outlive the run are loaded from the store first.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::state::{SavedByStep, StateOwner};
 use crate::value::Encoded;
 
-/// A mapping with the nodes that its names are.
+/// A mapping, with the nodes that its names refer to.
 #[derive(Clone)]
 pub(super) struct Given(Arc<Inner>);
 
@@ -19,7 +19,7 @@ struct Inner {
     value: Mapping,
     names: Names,
     sees_state: bool,
-    /// The keys that it reads and that outlive the run.
+    /// State keys that the mapping reads and that outlive the run.
     lasting: Vec<String>,
 }
 
@@ -32,12 +32,12 @@ impl Given {
         Self(Arc::new(Inner { value, names, sees_state, lasting }))
     }
 
-    /// Whether the store must be asked for it.
+    /// Returns true if the value needs keys from the store.
     pub(super) fn waits(&self) -> bool {
         !self.0.lasting.is_empty()
     }
 
-    /// Begins what is given the value: at once, or when the store has answered.
+    /// Computes the value and starts the step with it: at once, or when the store has answered.
     pub(super) fn then<C: Send + 'static>(
         &self,
         cx: Context,
@@ -49,8 +49,8 @@ impl Given {
         self.then_or(cx, outputs, item, callee, begin, Err)
     }
 
-    /// The same, with what begins where the value cannot be made of what is there. That the store does not answer is an
-    /// error still.
+    /// Like [`then`](Self::then), but calls `otherwise` if the value cannot be computed. A store
+    /// that does not answer is still an error.
     pub(super) fn then_or<C: Send + 'static>(
         &self,
         cx: Context,
@@ -60,6 +60,8 @@ impl Given {
         begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
         otherwise: impl FnOnce(StepError) -> Result<StepFuture, StepError> + Send + 'static,
     ) -> Result<StepFuture, StepError> {
+        // A decider may have revised the arguments of the call. Calls for single items compute
+        // their own.
         if let (Some(given), None) = (outputs.given(), item) {
             return Ok(begin(callee, cx, given.clone()));
         }
@@ -70,6 +72,7 @@ impl Given {
                 Err(error) => otherwise(error),
             };
         }
+        // The future must not borrow from the run, so it gets a copy of the outputs that it needs.
         let (given, outputs, item) = (Arc::clone(&self.0), self.0.read(outputs), item.cloned());
         Ok(Box::pin(async move {
             let seen = cx.seen_state_with(&given.lasting).await.map_err(StepError::of)?;
@@ -80,7 +83,7 @@ impl Given {
         }))
     }
 
-    /// A step whose output the value is.
+    /// Builds a step that outputs the value.
     pub(super) fn into_step(self) -> Step {
         Arc::new(move |cx, outputs| {
             self.then(cx, outputs, None, (), |(), _, value| Box::pin(std::future::ready(Ok(value))))
@@ -101,7 +104,8 @@ impl Inner {
         Ok(self.value.encoded(&scope, || cx.host().max_output_bytes)?)
     }
 
-    /// The outputs that it reads, apart from the run.
+    /// Copies the outputs and failures that the mapping reads, so that they can be used without the
+    /// run.
     fn read(&self, outputs: &dyn Outputs) -> GivenOutputs {
         let mut read = GivenOutputs::default();
         let reads = self.value.reads(&|name| self.names.contains_key(name));

@@ -1,5 +1,5 @@
-//! `Graph`: the description of a workflow, with nodes, edges, guards, policies and types. It is available without
-//! running anything and can be stored.
+//! `Graph`: a workflow as data, with nodes, edges, guards, policies and types. It can be inspected,
+//! drawn, hashed and stored without running the workflow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,14 +21,16 @@ use super::spec::Referenced;
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 use crate::definition::without_notes;
 
-/// A workflow described: what it consists of, without what its steps do.
+/// A workflow described as data: its nodes, edges, policies and types, without the code of its
+/// steps.
 ///
-/// As JSON it carries a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw
-/// it.
+/// Its JSON form has a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and
+/// [`to_dot`](Self::to_dot) draw the graph.
 ///
-/// A graph whose nodes are data, each with a [`GraphBody`], is a workflow by itself: a runtime that is given it with
-/// `RuntimeBuilder::graph` (feature `dynamic`) executes it like any other. Its nodes call tools, agents and workflows by
-/// their names; each begins when what it reads is there and enough of its [edges](GraphEdge) are taken.
+/// A graph whose nodes are data, each with a [`GraphBody`], can be executed. Register it with
+/// `RuntimeBuilder::graph` (feature `dynamic`). Its nodes call tools, agents and workflows by name.
+/// A node begins when the outputs that it reads are available and enough of its [edges](GraphEdge)
+/// are taken.
 ///
 /// ```
 /// # #[cfg(feature = "dynamic")]
@@ -69,27 +71,29 @@ use crate::definition::without_notes;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Graph {
-    /// The version of the form, [`Graph::VERSION`] when made by this release.
+    /// Version of the JSON form. Graphs made by this release have [`Graph::VERSION`].
     pub version: u32,
-    /// The workflow's name.
+    /// Name of the workflow.
     pub name: String,
-    /// What it is for.
+    /// Description of the workflow.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The node whose output is the workflow's.
+    /// Name of the node that provides the workflow's output.
     pub output: String,
-    /// The most steps at once.
+    /// Maximum number of steps that run at the same time.
     pub concurrency: usize,
-    /// What the other nodes do when one has failed for good.
+    /// Reaction of the other nodes when a node has failed for good.
     pub stop_policy: StopPolicy,
-    /// Who is asked before each node that calls something; a graph that is executed has a node for each question instead,
-    /// `NAME.decision`.
+    /// Decider that is consulted before each node that calls a tool, an agent or a workflow. The
+    /// graph that is executed has a node `NAME.decision` for each consultation instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decider: Option<Decider>,
-    /// What bounds each run of it. It is not part of the [hash](Self::hash), since a run records its own.
+    /// Limits of each run. They are not part of the [hash](Self::hash), because a run records its
+    /// own limits.
     #[serde(skip_serializing_if = "RunLimits::is_default")]
     pub limits: RunLimits,
-    /// The nodes, each after all it depends on.
+    /// Nodes. In the graph of a workflow, each node comes after the nodes that it depends on. A
+    /// graph that is written as data may list them in any order.
     pub nodes: Vec<GraphNode>,
 }
 
@@ -99,87 +103,93 @@ pub struct Graph {
 #[non_exhaustive]
 #[doc(alias = "reads_keys")]
 pub struct GraphNode {
-    /// Its name, with the arms it is in: `outcome/Granted/merge`.
+    /// Name of the node, with the router arms that contain it: `outcome/Granted/merge`.
     pub name: String,
-    /// What it is. Of a node that is data, `does` says so and this may be left out.
+    /// Kind of the node. It can be omitted if `does` is present, because `does` determines the
+    /// kind.
     #[serde(default = "step")]
     pub kind: NodeKind,
-    /// What it calls, as written.
+    /// Source text of the call, for display.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub calls: String,
-    /// What the called function is beside a function: `tool`, `agent` or `workflow`.
+    /// Kind of the function that the node calls: `tool`, `agent` or `workflow`. `None` for a plain
+    /// function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callee: Option<String>,
-    /// The nodes whose outputs it reads.
+    /// Nodes whose outputs it reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<String>,
-    /// The nodes that must have ended before it begins, as [`Node::after`](super::Node::after) asked.
+    /// Nodes that must end before it begins, as requested with [`Node::after`](super::Node::after).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// The nodes that must have ended before it begins since they are written above it.
+    /// Nodes that must end before it begins because of the written order of a `#[workflow]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<OrderEdge>,
-    /// The arm it is in.
+    /// Router arm that contains the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
-    /// The edges that lead to it, of a node that is in no arm.
+    /// Edges that lead to the node. A node in a router arm has a `guard` instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<GraphEdge>,
-    /// How many of its edges must be taken.
+    /// Number of edges that must be taken before the node begins.
     #[serde(default, skip_serializing_if = "Begins::is_all")]
     pub begins: Begins,
-    /// Whether the workflow ends with its output, and all else is stopped.
+    /// `true` if the workflow ends with this node's output and all other nodes are stopped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ends: bool,
-    /// What it does, where that is data and not code.
+    /// Behaviour of the node, if it is data and not code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<GraphBody>,
-    /// What of its output is saved to the [state](crate::state) of the run, in the record of the output: each key with the
-    /// JSON Pointer of its value in the output, `{"tone": "/tone", "user:name": "/author/name", "draft": ""}`. A part that is
-    /// not there is left out. The key `*` saves the fields of an object, each under its own name; a key that is named
-    /// counts more. Two nodes that may run at the same time and name one key are
-    /// refused.
+    /// Parts of the output that are saved to the [state](crate::state) of the run, together with
+    /// the record of the output. Each key has the JSON Pointer of its value in the output:
+    /// `{"tone": "/tone", "user:name": "/author/name", "draft": ""}`. A part that does not exist is
+    /// not saved. The key `*` saves each field of an object under its own name; an explicit key
+    /// takes precedence over such a field. Two nodes that may run at the same time must not save
+    /// the same key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub saves: BTreeMap<String, String>,
-    /// The bindings of its dependencies, with all candidates of a pool. They are not part of the [hash](Graph::hash). If an agent chooses among the tools of servers, `tool_used` and `server_id` of the node's output name the
-    /// last tool that it called successfully.
+    /// Bindings of the node's dependencies, including all candidates of a pool. They are not part
+    /// of the [hash](Graph::hash). If an agent chooses among the tools of servers, the fields
+    /// `tool_used` and `server_id` of the node's output name the last tool that the agent called
+    /// successfully.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<ResolvedDependency>,
-    /// The node that it decides on: that one begins after it, and runs, is skipped, or is given other arguments as it
-    /// says. See [`GraphBody::Decide`].
+    /// Name of the node that this node decides on. That node begins afterwards. The decision runs
+    /// it, skips it or changes its arguments. See [`GraphBody::Decide`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decides: Option<String>,
-    /// The join of the arms that return above it: it runs only when none of them is taken.
+    /// Name of the join of the arms above that return. The node runs only if none of these arms is
+    /// taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
-    /// The arms of a router, the branches of a race or a fallback.
+    /// Names of a router's arms, or of the branches of a race or a fallback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
-    /// What each of its items or rounds consists of, when that is more than one step.
+    /// Workflow that runs for each item or round, if that is more than one step.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::graph_form::body")]
     pub body: Option<Box<Graph>>,
-    /// What its branches consist of, by their names, where that is more than one step.
+    /// Workflows of the branches that have more than one step, by branch name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "super::graph_form::bodies")]
     pub branch_bodies: BTreeMap<String, Graph>,
-    /// Whether it changes something outside of the run, as far as that is declared.
+    /// `true` if the node is declared to change something outside of the run.
     #[serde(default, skip_serializing_if = "is_false")]
     pub writes: bool,
-    /// The fingerprint of the source text of what it does; empty when that is not known.
+    /// Fingerprint of the source text of the node's code. Empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// The hashes of the workflows that it calls, by their names.
+    /// Definition hashes of the workflows that the node calls, by workflow name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workflows: BTreeMap<String, String>,
-    /// What is done when it fails, takes long, or needs a person's word.
+    /// Policy of the node: retries, time-outs, approval and the effect of a failure.
     #[serde(default)]
     pub policy: NodePolicy,
-    /// The Rust type of its output; `json` when that is data.
+    /// Rust type of the output. `json` for a node that is data.
     #[serde(rename = "type", default = "json_type")]
     pub type_name: String,
-    /// The JSON Schema of its output.
+    /// JSON Schema of the output.
     #[serde(default)]
     pub schema: NodeSchema,
-    /// The line of the source it is written on; 0 when that is not known.
+    /// Source line of the node. 0 if unknown.
     #[serde(default)]
     pub line: u32,
 }
@@ -201,31 +211,32 @@ fn is_false(value: &bool) -> bool {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OrderEdge {
-    /// The node above.
+    /// Name of the earlier node.
     pub node: String,
-    /// Why it is waited for.
+    /// Reason why the node waits for the earlier one.
     pub reason: OrderReason,
 }
 
-/// The condition under which a node runs.
+/// The router arm that contains a node. The node runs only if the router takes this arm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Guard {
-    /// The router.
+    /// Name of the router.
     pub router: String,
-    /// The arm that it must take.
+    /// Name of the arm.
     pub arm: String,
 }
 
 impl Graph {
-    /// The version of the form that this release makes.
+    /// Version of the JSON form that this release writes.
     pub const VERSION: u32 = 1;
 
     pub(crate) fn of(spec: &Spec) -> Self {
         Self::described(spec, true)
     }
 
+    /// Describes a plan. With `workflows`, includes the hashes of the workflows that nodes call.
     fn described(spec: &Spec, workflows: bool) -> Self {
         let name = |node: u32| spec.node(node).path.to_string();
         let after = |node: &NodeSpec| node.after.clone().into_iter();
@@ -241,12 +252,15 @@ impl Graph {
                 .or_else(|| Some(node.does.as_ref()?.callees().next()?.0.as_str()))
                 .map(ToOwned::to_owned),
             reads: node.reads.iter().map(|read| name(*read)).collect(),
+            // `after` has the order that the author requested, `order` the order that the builder
+            // added.
             after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
             order: after(node)
                 .filter(|after| after.why != OrderReason::Asked)
                 .map(|after| OrderEdge { node: name(after.node), reason: after.why })
                 .collect(),
             guard: node.guard().map(|(router, arm)| Guard { router: name(router), arm: arm_of(spec, router, arm) }),
+            // A router arm is described by `guard` alone.
             edges: match node.guard() {
                 Some(_) => Vec::new(),
                 None => node.entries.iter().map(|entry| edge_of(spec, entry)).collect(),
@@ -294,15 +308,16 @@ impl Graph {
         }
     }
 
-    /// The node of a name.
+    /// Returns the node with this name.
     pub fn node(&self, name: &str) -> Option<&GraphNode> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// Returns the nodes that can begin once these have ended: each is not among them and waits for none but them. Inputs
-    /// count as ended. A node that is in an arm, or that edges lead to, is returned when its router has ended or enough
-    /// of its edges are known; the taken arm and the conditions of edges are known in a run only, so list a skipped node
-    /// as ended.
+    /// Returns the nodes that can begin once the nodes in `ended` have ended. These are nodes that
+    /// are not in `ended` and wait only for nodes in `ended`. Inputs count as ended. A node in a
+    /// router arm is returned when its router has ended. A node with edges is returned when enough
+    /// of the nodes at their other end have ended. Only a run knows the taken arm and the
+    /// conditions of edges, so add skipped nodes to `ended`.
     #[doc(alias = "get_ready_nodes")]
     pub fn ready_nodes<S: AsRef<str>>(&self, ended: &[S]) -> Vec<&GraphNode> {
         let has_ended = |name: &str| {
@@ -315,6 +330,7 @@ impl Graph {
             let mut before = node.reads.iter().chain(&node.after).chain(order).chain(router);
             let known = node.edges.iter().filter(|edge| has_ended(&edge.from)).count();
             !has_ended(&node.name)
+                // A node that is read and has an edge to this one counts among the edges only.
                 && before.all(|name| has_ended(name) || node.edges.iter().any(|edge| edge.from == *name))
                 && known
                     >= if node.begins.waits_for_all() { node.edges.len() } else { node.begins.needed(node.edges.len()) }
@@ -322,24 +338,25 @@ impl Graph {
         self.nodes.iter().filter(is_ready).collect()
     }
 
-    /// The inputs of the workflow, in their order.
+    /// Returns the inputs of the workflow, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &GraphNode> {
         self.nodes.iter().filter(|node| node.kind == NodeKind::Input)
     }
 
-    /// The JSON Schema of the input: an object with a property for each input.
+    /// Returns the JSON Schema of the input: an object with a property for each input.
     pub fn input_schema(&self) -> Value {
         input_object_schema(self.inputs().map(|input| (input.name.clone(), input.schema.to_value())))
     }
 
-    /// The JSON Schema of the output.
+    /// Returns the JSON Schema of the output.
     pub fn output_schema(&self) -> Value {
         self.node(&self.output).map_or(Value::Null, |node| node.schema.to_value())
     }
 
-    /// The hash of the definition: of what nodes there are, what they do, call, read and wait for, their policies, the
-    /// schemas of what they yield, and the workflows that they call. Lines, descriptions and formatting do not count.
-    /// Two workflows of one hash can resume each other's runs.
+    /// Returns the hash of the definition as 16 hexadecimal digits. It covers the nodes (behaviour,
+    /// calls, reads and order), their policies, the schemas of their outputs, and the workflows
+    /// that they call. Lines, descriptions and formatting do not count. If two workflows have the
+    /// same hash, each can resume the other's runs.
     pub fn hash(&self) -> String {
         self.hash_with(Counts { workflows: true, rules: true })
     }
@@ -358,8 +375,8 @@ impl Graph {
         format!("{:016x}", hash.0)
     }
 
-    /// What makes a node's output the same in another version of the workflow, as a number: all but when it begins and
-    /// what is done when it fails.
+    /// Returns a hash of the parts of a node that determine its output in another version of the
+    /// workflow. Order edges and the policy do not count.
     pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
         self.shape_with(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
     }
@@ -373,7 +390,7 @@ impl Graph {
             hash.0
         };
         let schema = match node.schema.key() {
-            // Many nodes have one type: its schema is made once.
+            // Many nodes share a type, so its schema is hashed once.
             Some(key) => *schemas.entry(key).or_insert_with(schema_hash),
             None => schema_hash(),
         };
@@ -425,28 +442,29 @@ impl Graph {
         hash.0
     }
 
-    /// The graph as JSON, with all schemas.
+    /// Returns the graph as JSON, with all schemas.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 }
 
-/// What counts when two versions of a workflow are compared.
+/// Parts of a definition that its hash covers.
 #[derive(Clone, Copy)]
 struct Counts {
-    /// The workflows that its nodes call.
+    /// Includes the workflows that nodes call.
     workflows: bool,
-    /// When nodes begin, and their policies.
+    /// Includes order edges and policies.
     rules: bool,
 }
 
 impl Spec {
-    /// The hash of its definition; computed when it is first asked for.
+    /// Returns the hash of the definition. It is computed on first use.
     pub(crate) fn hash(&self) -> &Arc<str> {
         self.hash.get_or_init(|| Graph::of(self).hash().into())
     }
 
-    /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
+    /// Returns the hash without the hashes of called workflows. Their plans are not accessed,
+    /// because they may call this workflow.
     pub(super) fn own_hash(&self) -> &Arc<str> {
         self.own_hash
             .get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
@@ -454,14 +472,16 @@ impl Spec {
 }
 
 impl GraphNode {
-    /// What it consists of, where that is more than one step: its branches by their names, else by an empty name.
-    pub(crate) fn bodies(&self) -> impl Iterator<Item = (&str, &Graph)> {
+    /// Returns the nested workflows with their branch names. The workflow of items or rounds has an
+    /// empty name.
+    #[doc(hidden)]
+    pub fn bodies(&self) -> impl Iterator<Item = (&str, &Graph)> {
         let branches = self.branch_bodies.iter().map(|(name, body)| (name.as_str(), body));
         self.body.as_deref().into_iter().map(|body| ("", body)).chain(branches)
     }
 }
 
-/// The name of a router's arm.
+/// Returns the name of a router's arm.
 fn arm_of(spec: &Spec, router: u32, arm: u32) -> String {
     match &spec.node(router).body {
         Body::Router { arms, .. } => arms[arm as usize].to_string(),
@@ -479,7 +499,7 @@ fn edge_of(spec: &Spec, entry: &Entry) -> GraphEdge {
     }
 }
 
-/// The workflows that a node calls, by themselves.
+/// Returns the workflows that a node calls directly.
 fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
     let called = node.callees.iter().filter_map(|callee| super::callee::workflow(*callee));
     #[cfg(feature = "dynamic")]
@@ -490,8 +510,8 @@ fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
     called.collect()
 }
 
-/// The hash of a workflow with all that it calls, also by way of others. Each counts by itself alone, so that workflows
-/// may call each other.
+/// Returns a hash of a workflow and of all workflows that it calls, directly or through others.
+/// Each workflow adds only its own hash, so workflows may call each other.
 fn closure_hash(of: &Arc<Spec>) -> String {
     let mut all: BTreeMap<Arc<str>, String> = BTreeMap::new();
     let mut open = vec![Arc::clone(of)];
@@ -500,6 +520,8 @@ fn closure_hash(of: &Arc<Spec>) -> String {
             continue;
         }
         all.insert(Arc::clone(&spec.name), spec.own_hash().to_string());
+        // The hash of a workflow covers its nested workflows. They are searched for further calls
+        // only.
         let mut specs = vec![spec];
         while let Some(spec) = specs.pop() {
             for node in &spec.nodes {
@@ -516,8 +538,8 @@ fn closure_hash(of: &Arc<Spec>) -> String {
     format!("{:016x}", hash.0)
 }
 
-/// FNV-1a with 64 bits: stable for ever and between machines, which is all that is asked of it. Offset and prime are
-/// those of the published algorithm.
+/// FNV-1a with 64 bits, which is stable across machines and releases. Uses the offset basis and the
+/// prime of the published algorithm.
 struct Fnv(u64);
 
 impl Fnv {
@@ -532,6 +554,7 @@ impl Fnv {
     }
 
     fn text(&mut self, text: &str) {
+        // The length keeps texts apart: `ab` and `c` hash differently from `a` and `bc`.
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }

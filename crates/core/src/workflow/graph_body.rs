@@ -1,5 +1,5 @@
-//! What a node does and how it is reached, as data: references to tools, agents and workflows by their names, values,
-//! routes, questions. It runs nothing.
+//! The behaviour of a node as data: calls of tools, agents and workflows by name, values, routes
+//! and questions. Also has the edges that lead to a node.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,45 +9,46 @@ use super::mapping::{IsNode, Mapping};
 use super::node_schema::NodeSchema;
 use crate::state::StateTransform;
 
-/// An edge that leads to a node of a [`Graph`](super::Graph): `{"from": "fetch"}` is taken when `fetch` has its output.
+/// An edge that leads to a node of a [`Graph`](super::Graph). `{"from": "fetch"}` is taken when
+/// `fetch` has its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an edge, such as {\"from\": \"page\"}")]
 #[non_exhaustive]
 pub struct GraphEdge {
-    /// The node that it comes from.
+    /// Name of the node where the edge starts.
     pub from: String,
-    /// It is taken when the node is a router that takes this arm.
+    /// Arm of a router. The edge is taken if the node is a router that takes this arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<String>,
-    /// It is taken when the node has failed; the run does not fail of that node then.
+    /// `true` if the edge is taken when the node fails. The failure then does not fail the run.
     #[serde(default, skip_serializing_if = "is_false")]
     pub failed: bool,
-    /// It is taken when the node has its output and this holds.
+    /// Condition of the edge. It is taken if the node has its output and the condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
 }
 
 impl GraphEdge {
-    /// An edge that is taken when the node has its output.
+    /// Creates an edge that is taken when the node has its output.
     pub fn from(node: impl Into<String>) -> Self {
         Self { from: node.into(), arm: None, failed: false, when: None }
     }
 
-    /// Taken when the router takes this arm.
+    /// Takes the edge only if the router takes this arm.
     #[must_use]
     pub fn arm(mut self, arm: impl Into<String>) -> Self {
         self.arm = Some(arm.into());
         self
     }
 
-    /// Taken when the node has failed.
+    /// Takes the edge only if the node fails.
     #[must_use]
     pub fn failed(mut self) -> Self {
         self.failed = true;
         self
     }
 
-    /// Taken when this holds, too.
+    /// Takes the edge only if this condition holds when the node has its output.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
         self.when = Some(condition);
@@ -55,7 +56,7 @@ impl GraphEdge {
     }
 }
 
-/// What a node does, where that is data and not code.
+/// Behaviour of a node that is data and not code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "snake_case",
@@ -64,62 +65,65 @@ impl GraphEdge {
 )]
 #[non_exhaustive]
 pub enum GraphBody {
-    /// It calls a tool, an agent or a workflow. Its output is the JSON of the answer; a tool's text for models, its files and
-    /// its links are not kept.
+    /// Calls a tool, an agent or a workflow. The output is the JSON of the answer. A tool's text
+    /// for models, its files and its links are not kept.
     Call(Reference),
-    /// It is a value.
+    /// Computes a value.
     Value(Mapping),
-    /// It changes the state, as [`Context::transform`](crate::Context::transform) does. Its output is an object of what it set.
+    /// Changes the state, as [`Context::transform`](crate::Context::transform) does. The output is
+    /// an object with the values that were set.
     Transform(Vec<StateTransform>),
-    /// It chooses arms.
+    /// Chooses arms.
     Route(Routes),
-    /// It asks a person.
+    /// Asks a person.
     Ask(Question),
-    /// It asks a decider about the node that [`GraphNode::decides`](super::GraphNode::decides) names, which begins after it.
+    /// Asks a decider about the node that [`GraphNode::decides`](super::GraphNode::decides) names.
+    /// That node begins afterwards.
     Decide(Decider),
-    /// It makes a call for each item of a list; the output is the list of the outputs.
+    /// Makes a call for each item of a list. The output is the list of the outputs.
     Map {
-        /// The node whose output is the list.
+        /// Node whose output is the list.
         items: String,
-        /// The call; `{"item": ""}` in its mapping is the item.
+        /// Call for each item. `{"item": ""}` in its mapping is the item.
         call: Reference,
     },
-    /// It makes calls at the same time, and the first success is its output.
+    /// Makes calls at the same time. The first success is the output.
     Race(Vec<Reference>),
-    /// It makes calls one after another until one succeeds.
+    /// Makes calls one after another until one succeeds.
     Fallback(Vec<Reference>),
-    /// It repeats a call on its own output.
+    /// Repeats a call on its own output.
     Repeat {
-        /// The node whose output the first round is given.
+        /// Node whose output is the input of the first round.
         first: String,
-        /// The call; `{"item": ""}` in its mapping is the last output.
+        /// Call of each round. `{"item": ""}` in its mapping is the last output.
         call: Reference,
-        /// Over the last output, `{"item": ""}`: the repetition is over when it holds.
+        /// Condition over the last output, `{"item": ""}`. The repetition ends when it holds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Condition>,
-        /// The most rounds.
+        /// Maximum number of rounds.
         max: u32,
     },
 }
 
-/// A tool, an agent or a workflow by its name, with what it is given.
+/// A call of a tool, an agent or a workflow by its name, with its input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}")]
 #[non_exhaustive]
 pub struct Reference {
-    /// What it is.
+    /// Kind of the callee.
     pub kind: ReferenceKind,
-    /// Its name among those that the runtime knows.
+    /// Name of the callee in the runtime.
     pub name: String,
-    /// What it is given: the arguments of a tool and the inputs of a workflow as an object, the message to an agent as a
-    /// text, or as any other value, which it is shown as JSON.
+    /// Input of the call. A tool takes its arguments as an object, and a workflow its inputs. An
+    /// agent takes its message as a text, and any other value as JSON.
     pub with: Mapping,
-    /// What is made of its answer, which is `{"item": ""}` here; without it, the answer as it is. It reads nothing else.
+    /// Mapping from the answer, which is `{"item": ""}` here, to the output. It can read only the
+    /// answer. Default: the answer is the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives: Option<Mapping>,
 }
 
-/// What a [`Reference`] is to.
+/// Kind of the callee of a [`Reference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -133,7 +137,7 @@ pub enum ReferenceKind {
 }
 
 impl ReferenceKind {
-    /// The word, such as `tool`.
+    /// Returns the name of the kind, such as `tool`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -144,22 +148,24 @@ impl ReferenceKind {
 }
 
 impl Reference {
-    /// A call of a tool with an object of arguments.
+    /// Creates a call of a tool with an object of arguments.
     pub fn tool(name: impl Into<String>, with: Mapping) -> Self {
         Self { kind: ReferenceKind::Tool, name: name.into(), with, gives: None }
     }
 
-    /// A run of an agent with a message; of an `#[agent]` function, with an object of its arguments.
+    /// Creates a run of an agent with a message. An `#[agent]` function takes an object of its
+    /// arguments.
     pub fn agent(name: impl Into<String>, with: Mapping) -> Self {
         Self { kind: ReferenceKind::Agent, name: name.into(), with, gives: None }
     }
 
-    /// A run of a workflow with an object of inputs.
+    /// Creates a run of a workflow with an object of inputs.
     pub fn workflow(name: impl Into<String>, with: Mapping) -> Self {
         Self { kind: ReferenceKind::Workflow, name: name.into(), with, gives: None }
     }
 
-    /// Makes something of the answer, which is `{"item": ""}` in it: see [`gives`](Self::gives).
+    /// Maps the answer, which is `{"item": ""}` in the mapping, to the output. See
+    /// [`gives`](Self::gives).
     #[must_use]
     pub fn giving(mut self, gives: Mapping) -> Self {
         self.gives = Some(gives);
@@ -167,7 +173,7 @@ impl Reference {
     }
 }
 
-/// The arms of a router, and how many it takes.
+/// Arms of a router, and the number of arms that it takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -175,10 +181,10 @@ impl Reference {
 )]
 #[non_exhaustive]
 pub struct Routes {
-    /// The arms in their order. One without a condition is taken when none before it is.
+    /// Arms in order. An arm without a condition is taken if no arm before it is taken.
     pub arms: Vec<Route>,
-    /// Whether it takes all arms whose conditions hold, and not only the first. It takes at least one: where none holds, the
-    /// node fails.
+    /// `true` to take all arms whose conditions hold, `false` to take only the first. If no arm is
+    /// taken, the node fails.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all: bool,
 }
@@ -188,9 +194,9 @@ pub struct Routes {
 #[serde(deny_unknown_fields, expecting = "an arm, such as {\"arm\": \"a\", \"when\": {..}}")]
 #[non_exhaustive]
 pub struct Route {
-    /// Its name.
+    /// Name of the arm.
     pub arm: String,
-    /// When it is taken; without a condition, when none before it is.
+    /// Condition of the arm. An arm without a condition is taken if no arm before it is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
 }
@@ -201,53 +207,54 @@ impl Routes {
         Self { arms: arms.into_iter().collect(), all: false }
     }
 
-    /// Takes all arms whose conditions hold. When none does, and no arm is without a condition, the node fails.
+    /// Takes all arms whose conditions hold. The node fails if none holds and every arm has a
+    /// condition.
     pub fn all(arms: impl IntoIterator<Item = Route>) -> Self {
         Self { arms: arms.into_iter().collect(), all: true }
     }
 }
 
 impl Route {
-    /// An arm that is taken when a condition holds.
+    /// Creates an arm that is taken if a condition holds.
     pub fn when(arm: impl Into<String>, condition: Condition) -> Self {
         Self { arm: arm.into(), when: Some(condition) }
     }
 
-    /// An arm that is taken when none before it is.
+    /// Creates an arm that is taken if no arm before it is taken.
     pub fn otherwise(arm: impl Into<String>) -> Self {
         Self { arm: arm.into(), when: None }
     }
 }
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a question, such as {\"text\": \"May it?\"}")]
 #[non_exhaustive]
 pub struct Question {
-    /// The question, a [template](crate::template) over nodes, inputs and the state.
+    /// Text of the question. It is a [template](crate::template) over nodes, inputs and the state.
     pub text: String,
-    /// What it is about.
+    /// Value to show with the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<Mapping>,
-    /// The JSON Schema of the answer; without it, an [`Approval`](crate::Approval) is asked for.
+    /// JSON Schema of the answer. Default: an [`Approval`](crate::Approval).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<NodeSchema>,
 }
 
 impl Question {
-    /// A question that is answered with an [`Approval`](crate::Approval).
+    /// Creates a question that is answered with an [`Approval`](crate::Approval).
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), about: None, answer: None }
     }
 
-    /// Shows a value beside the question.
+    /// Shows a value with the question.
     #[must_use]
     pub fn about(mut self, value: Mapping) -> Self {
         self.about = Some(value);
         self
     }
 
-    /// Asks for a value of this schema.
+    /// Expects an answer that fits this schema.
     #[must_use]
     pub fn answer(mut self, schema: NodeSchema) -> Self {
         self.answer = Some(schema);
@@ -256,7 +263,8 @@ impl Question {
 }
 
 impl GraphBody {
-    /// The nodes and inputs that it reads, with whether one may be missing. `is_node` says which names are those of nodes.
+    /// Returns the nodes and inputs that it reads. The flag is `true` if the value may be missing.
+    /// `is_node` returns true for the name of a node.
     pub(crate) fn reads<'b>(&'b self, is_node: IsNode<'_>) -> Vec<(&'b str, bool)> {
         let of = |mapping: &'b Mapping| mapping.reads(is_node);
         let mut reads: Vec<(&str, bool)> = match self {
@@ -268,18 +276,18 @@ impl GraphBody {
         reads
     }
 
-    /// The keys of the state that it reads, as [`Mapping::state_keys`].
+    /// Returns the state keys that it reads, as [`Mapping::state_keys`] does.
     pub(crate) fn state_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<(&'b str, bool)> {
         let of_mappings = self.mappings().flat_map(|mapping| mapping.state_keys(is_node));
         of_mappings.chain(self.conditions().flat_map(|condition| condition.state_keys(is_node))).collect()
     }
 
-    /// The keys of the state without which its values cannot be made.
+    /// Returns the state keys that its values require.
     pub(crate) fn needed_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<&'b str> {
         self.mappings().flat_map(|mapping| mapping.needed_keys(is_node)).collect()
     }
 
-    /// The changes of the state that it makes.
+    /// Returns the changes that it makes to the state.
     pub(crate) fn transforms(&self) -> &[StateTransform] {
         match self {
             Self::Transform(transforms) => transforms,
@@ -287,7 +295,7 @@ impl GraphBody {
         }
     }
 
-    /// The values that it makes.
+    /// Returns the mappings of its values.
     fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         let own = match self {
             Self::Value(value) => Some(value),
@@ -297,7 +305,7 @@ impl GraphBody {
         self.calls().iter().map(|call| &call.with).chain(own)
     }
 
-    /// The conditions of its arms.
+    /// Returns the conditions of its arms.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let arms = match self {
             Self::Route(routes) => routes.arms.as_slice(),
@@ -306,7 +314,7 @@ impl GraphBody {
         arms.iter().filter_map(|arm| arm.when.as_ref())
     }
 
-    /// What it calls, by kind and name; a decider among them.
+    /// Returns its callees by kind and name, including a decider.
     pub(crate) fn callees(&self) -> impl Iterator<Item = (ReferenceKind, &str)> {
         let decider = match self {
             Self::Decide(decider) => Some((decider.kind, decider.name.as_str())),
@@ -315,7 +323,7 @@ impl GraphBody {
         self.calls().iter().map(|call| (call.kind, call.name.as_str())).chain(decider)
     }
 
-    /// The calls that it makes.
+    /// Returns the calls that it makes.
     pub(crate) fn calls(&self) -> &[Reference] {
         match self {
             Self::Call(call) | Self::Map { call, .. } | Self::Repeat { call, .. } => std::slice::from_ref(call),

@@ -1,5 +1,5 @@
-//! What is computed in place of a graph's nodes: values, the choices of routers, questions, and when a repetition is over. It
-//! decides nothing in a run; it makes the functions that do.
+//! Compiles the parts of a graph that need no call: values, router choices, questions and the end
+//! of repetitions. The results are closures, which the plan contains and a run evaluates.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::event::ApprovalRequest;
 use crate::run::Approval;
 use crate::value::{Encoded, NodeValue};
 
-/// The most bytes of what a question is about: a person reads it.
+/// Maximum size in bytes of the value that a question shows. A person has to read it.
 const LARGEST_QUESTION: usize = 16 << 20;
 
 impl Loading<'_> {
@@ -42,6 +42,8 @@ impl Loading<'_> {
         if routes.arms.is_empty() {
             self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
         }
+        // Later checks need to know which arms can be taken, so they are omitted for a wrong
+        // router.
         self.is_connected &= self.problems.len() == known;
         let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
             .arms
@@ -62,7 +64,7 @@ impl Loading<'_> {
             None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
         };
         let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
-        // A mistake in it is reported with the node.
+        // A mistake in the text is reported by `Self::question_text` for the same node.
         let filled = question_text(&text, &names).unwrap_or_default();
         let ask: super::spec::Question = Arc::new(move |outputs| {
             let about = match &about {
@@ -79,8 +81,9 @@ impl Loading<'_> {
         (NodeKind::Gate, Body::Gate { question: ask, fits })
     }
 
-    /// The arguments of the call of a node that a person must agree to. A node whose arguments are made of outputs alone is
-    /// shown with these outputs.
+    /// Returns a function that computes the arguments that an approval request shows. Only a call
+    /// whose arguments use the state needs one; the request of any other call shows the outputs
+    /// that it reads.
     pub(super) fn question_about(&self, node: &GraphNode) -> Option<QuestionAbout> {
         node.policy.approve.as_ref()?;
         let Some(GraphBody::Call(call)) = &node.does else { return None };
@@ -91,7 +94,7 @@ impl Loading<'_> {
         Some(Arc::new(move |outputs| made(&arguments, &names, outputs, || LARGEST_QUESTION).ok()))
     }
 
-    /// The text of the question of a node, where it has placeholders.
+    /// Compiles the text of a node's question, if it has placeholders.
     pub(super) fn question_text(&mut self, node: &GraphNode) -> Option<QuestionText> {
         match question_text(node.question()?, &self.names) {
             Ok(text) => text,
@@ -103,6 +106,7 @@ impl Loading<'_> {
     }
 
     pub(super) fn until(&mut self, node: &str, until: &Condition) -> Until {
+        // No name is known to the condition: it is evaluated with the last output alone.
         let reads = until.reads(&|_| false).into_iter().chain(until.state_keys(&|_| false));
         if let Some((read, _)) = reads.into_iter().next() {
             self.problems.push(format!(

@@ -1,5 +1,5 @@
-//! Reads a [`Graph`] from its stored form, JSON for example: what does not fit is named with its place in the document. It
-//! does not check what the graph means.
+//! Reads a [`Graph`] from its stored form, for example JSON. Errors name the position in the
+//! document. The meaning of the graph is checked elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::graph::{Graph, GraphNode};
 use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
 
-/// The fields of a graph as they are read.
+/// Serde form of a [`Graph`].
 #[derive(Deserialize)]
 #[serde(remote = "Graph", deny_unknown_fields, expecting = "a graph: an object with a list of `nodes`")]
 struct GraphForm {
@@ -31,6 +31,8 @@ struct GraphForm {
     nodes: Vec<GraphNode>,
 }
 
+/// A graph whose errors have no position yet. The outermost [`Graph`] adds it, so that it is
+/// relative to the whole document.
 struct Whole(Graph);
 
 impl<'de> Deserialize<'de> for Whole {
@@ -52,7 +54,7 @@ impl<'de> Deserialize<'de> for Graph {
     }
 }
 
-/// Words of a library, and those of a reader of documents.
+/// Terms of serde, and the terms of JSON that replace them.
 const WORDS: [(&str, &str); 7] = [
     ("invalid type: map,", "invalid type: an object,"),
     ("invalid value: map,", "invalid value: an object,"),
@@ -63,20 +65,21 @@ const WORDS: [(&str, &str); 7] = [
     ("expected tuple variant", "expected a list of two mappings"),
 ];
 
-/// A graph within a node: its place is one of the whole.
+/// Reads the graph within a node.
 pub(super) fn body<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Graph>>, D::Error> {
     Ok(Option::<Whole>::deserialize(deserializer)?.map(|whole| Box::new(whole.0)))
 }
 
-/// The same of graphs by their names.
+/// Reads the graphs within a node, by branch name.
 pub(super) fn bodies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Graph>, D::Error> {
     let all = BTreeMap::<String, Whole>::deserialize(deserializer)?;
     Ok(all.into_iter().map(|(name, whole)| (name, whole.0)).collect())
 }
 
-/// serde's sentence in our words. One about an unknown name has the nearest of those that it lists.
+/// Rewrites an error of serde in the terms of JSON. If a name is unknown, suggests the nearest
+/// known name.
 pub(crate) fn in_words(problem: &str) -> String {
-    // A reader of text says where it stopped, at the end.
+    // A reader of text appends the position to the sentence.
     let (problem, place) = problem.split_at(problem.rfind(" at line ").unwrap_or(problem.len()));
     let is_name = ["unknown field ", "unknown variant "].iter().any(|begin| problem.starts_with(begin));
     let mut names = problem.split('`').skip(1).step_by(2);

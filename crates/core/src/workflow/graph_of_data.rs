@@ -1,4 +1,5 @@
-//! Makes graphs whose nodes are data, node by node. It checks nothing: the runtime that is given a graph does.
+//! Builder methods of graphs whose nodes are data. They check nothing: the runtime checks a graph
+//! when it is registered.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::run_limits::RunLimits;
 use super::spec::NodeKind;
 
 impl Graph {
-    /// A workflow without nodes. Its output is that of the node `output`.
+    /// Creates a graph without nodes. `output` names the node that will provide the output.
     pub fn new(name: impl Into<String>, output: impl Into<String>) -> Self {
         Self {
             version: Self::VERSION,
@@ -27,15 +28,16 @@ impl Graph {
         }
     }
 
-    /// Asks a decider before each node that calls something whether it runs, is skipped, or is given other arguments, as
-    /// [`Builder::decider`](super::Builder::decider) says. It is given a [`NextNode`](super::NextNode).
+    /// Consults a decider before each node that calls something. The node then runs, is skipped, or
+    /// gets other arguments, as described in [`Builder::decider`](super::Builder::decider). The
+    /// decider gets a [`NextNode`](super::NextNode).
     #[must_use]
     pub fn decider(mut self, decider: Decider) -> Self {
         self.decider = Some(decider);
         self
     }
 
-    /// Bounds each run of it.
+    /// Sets the limits of each run.
     #[must_use]
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
@@ -51,12 +53,12 @@ impl Graph {
 }
 
 impl GraphNode {
-    /// An input of the workflow, whose values fit a JSON Schema.
+    /// Creates an input of the workflow. Its values must fit the JSON Schema.
     pub fn input(name: impl Into<String>, schema: impl Into<NodeSchema>) -> Self {
         Self { kind: NodeKind::Input, schema: schema.into(), ..Self::bare(name.into()) }
     }
 
-    /// A node that is data.
+    /// Creates a node whose behaviour is data.
     pub fn new(name: impl Into<String>, does: GraphBody) -> Self {
         Self { kind: kind_of(&does), does: Some(does), ..Self::bare(name.into()) }
     }
@@ -92,42 +94,43 @@ impl GraphNode {
         }
     }
 
-    /// Adds an edge that leads to it.
+    /// Adds an edge that leads to the node.
     #[must_use]
     pub fn edge(mut self, edge: GraphEdge) -> Self {
         self.edges.push(edge);
         self
     }
 
-    /// Sets how many of its edges must be taken.
+    /// Sets the number of edges that must be taken before the node begins. Default: all.
     #[must_use]
     pub fn begins(mut self, begins: Begins) -> Self {
         self.begins = begins;
         self
     }
 
-    /// Ends the workflow with its output, and stops all else.
+    /// Ends the workflow with the output of this node, and stops all other nodes.
     #[must_use]
     pub fn ends(mut self) -> Self {
         self.ends = true;
         self
     }
 
-    /// Sets what is done when it fails, takes long, or needs a person's word.
+    /// Sets the policy: retries, time-outs, approval and the effect of a failure.
     #[must_use]
     pub fn policy(mut self, policy: NodePolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Saves a part of its output to the state of the run, at a JSON Pointer; see [`GraphNode::saves`].
+    /// Saves the part of the output at a JSON Pointer to the state of the run. See
+    /// [`GraphNode::saves`].
     #[must_use]
     pub fn save(mut self, key: impl Into<String>, at: impl Into<String>) -> Self {
         self.saves.insert(key.into(), at.into());
         self
     }
 
-    /// Sets the JSON Schema of its output.
+    /// Sets the JSON Schema of the output.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<NodeSchema>) -> Self {
         self.schema = schema.into();
@@ -135,7 +138,7 @@ impl GraphNode {
     }
 }
 
-/// What a node is that does this.
+/// Returns the kind of a node with this behaviour.
 fn kind_of(does: &GraphBody) -> NodeKind {
     match does {
         GraphBody::Call(_) | GraphBody::Transform(_) | GraphBody::Decide(_) => NodeKind::Step,

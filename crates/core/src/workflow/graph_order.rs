@@ -1,5 +1,5 @@
-//! The order in which the nodes of a graph can begin, and its cycles. It looks at names alone, and at each edge a fixed number
-//! of times.
+//! Sorts the nodes of a graph by dependency, and finds cycles. Uses names only, and visits each
+//! edge a fixed number of times.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,15 @@ use super::mapping::IsNode;
 
 #[cfg(feature = "documents")]
 impl Graph {
-    /// Nodes of one name.
+    /// Reports nodes with the same name.
     pub(crate) fn problems_of_names(&self) -> Vec<String> {
         let mut problems = Vec::new();
         places(self, &mut problems);
         problems
     }
 
-    /// Nodes of one name, and cycles: what is wrong whatever else its nodes say.
+    /// Reports nodes with the same name, and cycles. Other mistakes in the nodes do not matter
+    /// here.
     pub(crate) fn problems_of_order(&self) -> Vec<String> {
         let mut problems = Vec::new();
         ordered(self, &mut problems);
@@ -23,7 +24,8 @@ impl Graph {
     }
 }
 
-/// The nodes, each after all that it depends on and else as they are written.
+/// Returns the nodes so that each comes after its dependencies, and otherwise as written. Nodes
+/// that wait for a cycle come last, and the cycle is reported.
 pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&'g GraphNode> {
     let by_name = places(graph, problems);
     let mut ways: Vec<(usize, usize)> = Vec::new();
@@ -45,7 +47,7 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
         let mut is_waiting = vec![false; graph.nodes.len()];
         waiting.iter().for_each(|at| is_waiting[*at] = true);
         ways.retain(|(from, to)| is_waiting[*from] && is_waiting[*to]);
-        // What only follows a cycle is left out.
+        // Nodes that only follow a cycle are not part of it.
         let is_in_cycle = in_cycles(graph.nodes.len(), &ways);
         let cycle = waiting.iter().filter(|at| is_in_cycle[**at]);
         let names: Vec<String> = cycle.map(|at| format!("`{}`", graph.nodes[*at].name)).collect();
@@ -58,7 +60,8 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
     order
 }
 
-/// The nodes by their names; of several of one name, the first.
+/// Maps names to positions. If several nodes have the same name, the first one counts and the
+/// others are reported.
 fn places<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> HashMap<&'g str, usize> {
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -70,8 +73,8 @@ fn places<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> HashMap<&'g str, 
     by_name
 }
 
-/// Of each node, the first round in which it can be placed, where each round places what waits for nothing that is not
-/// placed, as the nodes are written; and the nodes that wait for ever.
+/// Returns the round of each node that can be placed, and the nodes that wait forever. Each round
+/// goes through the nodes as written and places those whose dependencies are placed.
 fn rounds(count: usize, ways: &[(usize, usize)]) -> (Vec<(usize, usize)>, Vec<usize>) {
     let (mut round, mut left) = (vec![0; count], vec![0_usize; count]);
     ways.iter().for_each(|(_, to)| left[*to] += 1);
@@ -81,6 +84,7 @@ fn rounds(count: usize, ways: &[(usize, usize)]) -> (Vec<(usize, usize)>, Vec<us
     while let Some(node) = open.pop() {
         placed.push((round[node], node));
         for to in &behind[node] {
+            // A follower that is written later can still be placed in the same round.
             round[*to] = round[*to].max(round[node] + usize::from(*to < node));
             left[*to] -= 1;
             if left[*to] == 0 {
@@ -91,10 +95,11 @@ fn rounds(count: usize, ways: &[(usize, usize)]) -> (Vec<(usize, usize)>, Vec<us
     (placed, (0..count).filter(|node| left[*node] > 0).collect())
 }
 
-/// Of each node, whether it is in a cycle of ways from node to node, or between two.
+/// Returns for each node whether it is part of a cycle, or of a path between two cycles.
 pub(crate) fn in_cycles(count: usize, ways: &[(usize, usize)]) -> Vec<bool> {
     let mut is_left = vec![true; count];
-    // What nothing leads to is in no cycle, and neither is what leads to nothing.
+    // A node without incoming edges is in no cycle, and neither is a node without outgoing edges.
+    // Remove the former in the first pass and the latter in the second.
     for is_turned in [false, true] {
         let ways = ways.iter().filter(|(from, to)| is_left[*from] && is_left[*to]);
         let ways = ways.map(|(from, to)| if is_turned { (*to, *from) } else { (*from, *to) });
@@ -115,7 +120,7 @@ pub(crate) fn in_cycles(count: usize, ways: &[(usize, usize)]) -> Vec<bool> {
     is_left
 }
 
-/// Of each node, those that ways lead to.
+/// Returns the followers of each node.
 fn neighbours(count: usize, ways: impl Iterator<Item = (usize, usize)>) -> Vec<Vec<usize>> {
     let mut behind = vec![Vec::new(); count];
     ways.for_each(|(from, to)| behind[from].push(to));
@@ -123,7 +128,7 @@ fn neighbours(count: usize, ways: impl Iterator<Item = (usize, usize)>) -> Vec<V
 }
 
 impl GraphNode {
-    /// The names of all nodes that matter for when it begins, and what it reads.
+    /// Returns the names of all nodes that it reads or that determine when it begins.
     pub(super) fn all_before<'n>(&'n self, is_node: IsNode<'_>) -> Vec<&'n str> {
         let own = self.reads_by_name(is_node).into_iter().map(|(read, _)| read);
         let edges = self.edges.iter().flat_map(|edge| {

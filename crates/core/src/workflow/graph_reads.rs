@@ -1,5 +1,5 @@
-//! Whether the parts of outputs that a graph reads are there, and whether its conditions are `true` or `false`, as far as the
-//! schemas of the outputs say it. It computes no value.
+//! Checks the reads of a graph against the schemas of the outputs: parts must exist, and conditions
+//! must be booleans. A schema that leaves this open is accepted.
 
 use std::sync::Arc;
 
@@ -17,17 +17,18 @@ use super::mapping::{Mapping, Root};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
 use super::of_graph::Loading;
 
-/// What the reads of a node are checked against.
+/// Schemas against which the reads of a node are checked.
 pub(super) struct Reading<'a> {
-    /// Where they are, such as ``the node `page` ``.
+    /// Subject of messages, such as ``the node `page` ``.
     pub(super) place: String,
     pub(super) outputs: Schemas<'a>,
-    /// The schema of `{"item": ""}`, where there is one.
+    /// Schema of `{"item": ""}`. Accepts any value if there is no item.
     pub(super) item: &'a Value,
 }
 
 impl Loading<'_> {
-    /// Notes what it reads that is not there; that of a call's items is noted with the call.
+    /// Reports parts that the node reads and that do not exist. The arguments of calls are checked
+    /// in `Loading::callee`.
     pub(super) fn check_reads(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
         let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
@@ -47,7 +48,8 @@ impl Loading<'_> {
         self.problems.append(&mut problems);
     }
 
-    /// The same of the conditions of its edges, each of which is looked at when the node that it comes from has ended.
+    /// Checks the conditions of the node's edges. A condition is evaluated when the node at the
+    /// other end has ended, so only facts that are known there apply.
     pub(super) fn check_edges(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
         let names = Arc::clone(&self.names);
@@ -70,12 +72,12 @@ impl Loading<'_> {
 }
 
 impl Reading<'_> {
-    /// The parts that a mapping reads and that are not there, or may not be.
+    /// Reports the parts that a mapping reads and that do not exist, or may not exist.
     pub(super) fn of_mapping(&self, mapping: &Mapping, problems: &mut Vec<String>) {
         self.parts(mapping, false, problems);
     }
 
-    /// The same of a condition, with values that are neither `true` nor `false`.
+    /// Checks the parts that a condition reads, and that its values are booleans.
     pub(super) fn of_condition(&self, condition: &Condition, problems: &mut Vec<String>) {
         match condition {
             Condition::Cel(expression) => {
@@ -84,6 +86,7 @@ impl Reading<'_> {
                     .extend(found.iter().map(|problem| format!("{}: `{}`: {problem}", self.place, expression.shown())));
             }
             Condition::Is(value) => {
+                // A missing part already has a problem, so its type is not reported again.
                 let before = problems.len();
                 self.parts(value, false, problems);
                 let given = schema_of(value, self.outputs, self.item);
@@ -104,7 +107,7 @@ impl Reading<'_> {
             }
             Condition::Exists(value) => self.parts(value, true, problems),
             Condition::Not(other) => self.of_condition(other, problems),
-            // Each is looked at only when those before it have not decided.
+            // A condition is evaluated only if those before it have not decided the result.
             Condition::All(all) | Condition::Any(all) => {
                 let holds = matches!(condition, Condition::All(_));
                 let mut narrow = self.outputs.narrow.clone();
@@ -116,38 +119,39 @@ impl Reading<'_> {
         }
     }
 
-    /// The same of the conditions of a router's arms.
+    /// Checks the conditions of a router's arms.
     pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<String>) {
         let mut narrow = self.outputs.narrow.clone();
         for when in routes.arms.iter().filter_map(|arm| arm.when.as_ref()) {
             self.knowing(&narrow).of_condition(when, problems);
+            // A router that takes one arm evaluates a condition only if none before it holds.
             if !routes.all {
                 self.know(when, false, &mut narrow);
             }
         }
     }
 
-    /// Reads where more is known.
+    /// Returns the same reading with more facts.
     fn knowing<'r>(&'r self, narrow: &'r Narrow) -> Reading<'r> {
         let outputs = Schemas { all: self.outputs.all, narrow };
         Reading { place: self.place.clone(), outputs, item: self.item }
     }
 
-    /// Adds what is known when a condition holds, or does not.
+    /// Adds the facts that follow if a condition holds, or if it does not hold.
     fn know(&self, condition: &Condition, holds: bool, narrow: &mut Narrow) {
         let mut known = Vec::new();
         known_when(condition, holds, &mut known);
         narrow_more(narrow, &known, |node| self.outputs.get(node));
     }
 
-    /// Of what `may_miss`, only what is never there is wrong.
+    /// Reports missing parts. With `may_miss`, reports only parts that can never exist.
     fn parts(&self, mapping: &Mapping, may_miss: bool, problems: &mut Vec<String>) {
         let (of, whole, at, may_miss) = match mapping {
             Mapping::From { node, at, or } => match self.outputs.get(node) {
                 Some(whole) => (format!("the output of `{node}`"), whole, at, may_miss || or.is_some()),
                 None => return,
             },
-            // There is no `or` of an item.
+            // A mapping of an item has no default, so a part that may be missing is accepted.
             Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
             Mapping::Object(fields) => return fields.values().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::First(all) if all.is_empty() => {
@@ -170,7 +174,7 @@ impl Reading<'_> {
             problems.push(format!("{}: {of} has nothing at `{at}`: {lack}", self.place));
         }
     }
-    /// The same of the placeholders of a text.
+    /// Checks the placeholders of a text.
     fn placeholders(&self, template: &Template, problems: &mut Vec<String>) {
         for placeholder in template.placeholders() {
             let (Root::Node(node), parts) = Root::of(placeholder, &|name| self.outputs.get(name).is_some()) else {
@@ -208,7 +212,7 @@ impl KnownKinds for Reading<'_> {
     }
 }
 
-/// Why a part is not there, with what to do where it may be.
+/// Describes why a part is missing. Adds a remedy if the part exists in some cases.
 fn in_words(lack: Lack, remedy: &str) -> String {
     match lack {
         Lack::Never(why) => why,

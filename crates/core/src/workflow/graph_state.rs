@@ -1,4 +1,4 @@
-//! What a graph reads of the state and saves to it, checked when it is read. It reads and saves nothing.
+//! Checks the state keys that a graph reads and saves, when the graph is loaded.
 
 use agentflow_schema::schema::{Lack, lacks, part_at};
 use agentflow_schema::text::{did_you_mean, nearest};
@@ -16,7 +16,8 @@ use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, pro
 use crate::state::StateOwner;
 
 impl<'a> Loading<'a> {
-    /// The keys of the state that a node reads, and the conditions of its edges.
+    /// Checks the state keys that are read by a node, by its question and by the conditions of its
+    /// edges.
     pub(super) fn check_state(&mut self, node: &'a GraphNode) {
         let names = std::sync::Arc::clone(&self.names);
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
@@ -33,6 +34,7 @@ impl<'a> Loading<'a> {
             node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
         let of_edges = of_edges.map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
         for ((key, bare), check, place) in own.chain(of_edges) {
+            // The keys that are saved are known only after all nodes were checked.
             if bare {
                 self.bare_keys.push((&node.name, key.to_owned()));
             } else if let Some(problem) = check(key) {
@@ -41,14 +43,15 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// The temporary values that a node cannot do without: another process has none of them.
+    /// Reports `temp:` keys that a node requires. They are lost after a crash, when another process
+    /// continues the run.
     fn check_needed(&mut self, node: &'a GraphNode) {
         let names = std::sync::Arc::clone(&self.names);
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
         let needed = node.does.iter().flat_map(|does| does.needed_keys(is_node));
         let mut needed: Vec<&str> = needed.collect();
         needed.extend(node.question().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default());
-        // A change of the state sees those before it in the same node.
+        // A change of the state sees the changes before it in the same node.
         let mut set = Vec::new();
         for transform in node.does.as_ref().map(GraphBody::transforms).unwrap_or_default() {
             let of_texts = transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
@@ -67,7 +70,7 @@ impl<'a> Loading<'a> {
         }));
     }
 
-    /// What a node saves of its output.
+    /// Checks the values that a node saves.
     pub(super) fn check_saves(&mut self, node: &'a GraphNode) {
         let name = &node.name;
         self.check_transforms(node);
@@ -91,6 +94,7 @@ impl<'a> Loading<'a> {
                 self.problems
                     .push(format!("the node `{name}` saves `{key}`, and its output has nothing at `{at}`: {lack}"));
             } else if fields {
+                // The schema names the fields, unless it allows others.
                 let part = part_at(&output, at);
                 self.fits_schema(name, "what it saves field by field", &part, &json!({"type": "object"}));
                 let properties = part["properties"].as_object();
@@ -101,7 +105,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// The changes of the state that a node makes.
+    /// Checks the changes that a node makes to the state.
     fn check_transforms(&mut self, node: &'a GraphNode) {
         let transforms = node.does.as_ref().map(GraphBody::transforms).unwrap_or_default();
         if let Some(GraphBody::Transform(_)) = &node.does
@@ -134,9 +138,10 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// The bare names in templates that nothing is known to save.
+    /// Reports bare names in templates that match no known key.
     pub(super) fn check_bare_keys(&mut self) {
         if self.saves_any_key {
+            // Fields with unknown names are saved, so any key may exist.
             return;
         }
         for (node, key) in std::mem::take(&mut self.bare_keys) {

@@ -1,5 +1,5 @@
-//! Builds the workflow that stands below a node: what its items, rounds or branches consist of, when that is more than
-//! one step. It is run as any other workflow that is a step.
+//! Builds the nested workflow of a node: the steps of its items, rounds or branches, if there is
+//! more than one. It runs like any other workflow that is a step.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::spec::{Body, NodeKind, Spec};
 use crate::path::StepPath;
 
 impl Builder {
-    /// A workflow below a node: what its items, rounds or branches consist of. Its inputs are an item of the type that
-    /// `item` describes, if there is one, and what `reads` reads.
+    /// Builds the nested workflow of `node`. Its inputs are an item, if `item` gives its name and
+    /// type, and the values of `reads`. Returns `None` if it has problems, which are recorded.
     pub(super) fn inner<R: Reads, O>(
         &mut self,
         node: &str,
@@ -34,7 +34,7 @@ impl Builder {
             match of {
                 Some(of) => inner
                     .inner_input(of.path.last_name().unwrap_or_default(), (of.type_name.clone(), of.schema.clone())),
-                // The node itself reports that it reads this.
+                // The node itself reports the handle of another builder.
                 None => inner.inner_input("unknown", ("?".into(), NodeSchema::default())),
             }
         });
@@ -49,7 +49,7 @@ impl Builder {
         }
     }
 
-    /// An input of a workflow below a node. It is named when all other names are known.
+    /// Adds an input of a nested workflow. Its final name is chosen in `rename_inputs`.
     fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
         let at = self.add(
             Node::new(name),
@@ -58,11 +58,13 @@ impl Builder {
             Body::Input { fits: Fits::Type(|_| Ok(())) },
             described,
         );
+        // Nodes that are added later may have this name.
         self.names.remove(name);
         at
     }
 
-    /// Inputs of a workflow below a node give way to its nodes: theirs are the names that stand in paths.
+    /// Renames inputs that have the name of a node. Nodes keep their names, which are part of
+    /// recorded paths.
     fn rename_inputs(&mut self) {
         let first = |path: &StepPath| path.names().split('/').next().unwrap_or_default().to_owned();
         let others = self.nodes.iter().filter(|node| node.kind != NodeKind::Input);

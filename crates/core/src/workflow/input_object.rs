@@ -1,4 +1,5 @@
-//! The inputs of a workflow as a JSON object by their names, and back. It knows no types.
+//! Converts the inputs of a workflow to a JSON object with their names, and back. Types are checked
+//! elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +7,29 @@ use agentflow_schema::text::{did_you_mean, nearest};
 
 use crate::value::Encoded;
 
-/// The inputs as one JSON object.
+/// Builds a JSON object of the inputs.
 pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
     let mut text = String::from("{");
     for (at, (name, value)) in names.iter().zip(values).enumerate() {
         if at > 0 {
             text.push(',');
         }
-        // Names are identifiers.
+        // Names of nodes have no quotes or backslashes, so they need no escaping.
         text.push_str(&format!("\"{name}\":{value}"));
     }
     text.push('}');
     Encoded::from_json(text).unwrap_or_else(|_| Encoded::null())
 }
 
-/// The inputs of a JSON object, in the order of their names.
+/// Returns the inputs of a JSON object, in the order of their names.
 pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
     agentflow_schema::strict::check(object.as_str()).map_err(|error| error.to_string())?;
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
         let names = if names.is_empty() { "nothing in it".to_owned() } else { in_quotes(names) };
         format!("write a JSON object with {names}")
     })?;
-    // Before what is missing: a name that is mistyped is both.
+    // Check for unknown names before missing ones: a mistyped name is both, and only this message
+    // has a suggestion.
     if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
         let hint = match nearest(unknown, names.iter().copied()) {
             None if !names.is_empty() => format!("; the inputs are {}", in_quotes(names)),

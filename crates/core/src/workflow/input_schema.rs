@@ -1,9 +1,9 @@
-//! The JSON Schema of a workflow's input: one object made of the schemas of its inputs. It knows no node.
+//! The JSON Schema of a workflow's input: an object with the schemas of the inputs.
 
 use agentflow_schema::schema::Definitions;
 use serde_json::{Map, Value, json};
 
-/// An object with a property for each input.
+/// Builds the schema of an object with a required property for each input.
 pub(super) fn input_object_schema(inputs: impl IntoIterator<Item = (String, Value)>) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<Value> = Vec::new();

@@ -1,4 +1,4 @@
-//! A workflow's inputs: a tuple of values, kept as a JSON object by their names.
+//! Inputs of a workflow: a tuple of values in Rust, and a JSON object with their names in records.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use super::node_handle::Handle;
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
-/// The inputs of a workflow: a tuple of up to twelve values.
+/// Inputs of a workflow: a tuple of up to twelve values.
 pub trait Inputs: Send + 'static {
-    /// The names of the inputs: an array as long as the tuple.
+    /// Names of the inputs: an array as long as the tuple.
     type Names: AsRef<[&'static str]>;
 
-    /// The handles of the inputs.
+    /// Handles of the inputs.
     type Handles;
 
     #[doc(hidden)]
@@ -22,7 +22,8 @@ pub trait Inputs: Send + 'static {
     fn encode(&self) -> Result<Vec<Encoded>, serde_json::Error>;
 }
 
-/// What a workflow can be started with: its inputs, or the only one of them by itself.
+/// Values that a workflow can be started with: all inputs as a tuple, or the only input without a
+/// tuple.
 #[diagnostic::on_unimplemented(
     message = "this workflow takes `{In}`, and `{Self}` is given",
     label = "expected `{In}`: all inputs as a tuple, or the only one by itself",
@@ -30,7 +31,7 @@ pub trait Inputs: Send + 'static {
             `\"..\".to_owned()` is a `String`"
 )]
 pub trait IntoInputs<In> {
-    /// The inputs.
+    /// Returns the inputs as a tuple.
     fn into_inputs(self) -> In;
 }
 
@@ -41,8 +42,8 @@ impl<A: NodeValue> IntoInputs<(A,)> for A {
     }
 }
 
-/// What [`Runtime::start_named`](crate::Runtime::start_named) takes: a JSON object of a workflow's inputs by their names,
-/// as a [`Value`] or as [`Encoded`] text.
+/// Inputs accepted by [`Runtime::start_named`](crate::Runtime::start_named): a JSON object with the
+/// names of the inputs, as a [`Value`] or as [`Encoded`] text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a JSON object of inputs",
     label = "write `json!({{\"name\": value}})`, with the name of each input",

@@ -1,6 +1,6 @@
-//! The nodes of [`Steps`] whose output is often a mistake that can be named: a guard, a clock's instant, what is injected,
-//! several `Result`s. The expression's form chooses the message, and the output's type alone decides whether there is one.
-//! It adds nodes as [`Steps`] does, and decides nothing else.
+//! Nodes of [`Steps`] for expressions that are often a mistake: a lock guard, an `Instant`, an
+//! injected resource, several `Result`s. The form of the expression selects the compiler message,
+//! and the type of the output decides whether it is reported.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -11,8 +11,8 @@ use super::spec::NodeKind;
 use super::steps::Steps;
 use crate::value::NodeValue;
 
-/// The value of a `let`. It is a type of ours, and the value's type is given to it, so that the compiler does not advise to
-/// borrow what is borrowed already.
+/// Receiver of the value of a `let`. The type is local and has the value's type as a parameter of a
+/// trait. Otherwise the compiler would suggest borrowing a value that is borrowed already.
 pub struct LetValue;
 
 #[diagnostic::on_unimplemented(
@@ -60,7 +60,7 @@ impl<O: NodeValue> RecordedAs<O> for LetValue {
     }
 }
 
-/// What `Instant::now()` gives.
+/// Output of `Instant::now()`.
 #[diagnostic::on_unimplemented(
     message = "a clock's instant cannot be recorded",
     label = "`{Self}` means something in this process only",
@@ -71,7 +71,7 @@ pub trait ClockOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> ClockOutput for T {}
 
-/// What `lock()` gives.
+/// Output of `lock()`.
 #[diagnostic::on_unimplemented(
     message = "a guard cannot be recorded",
     label = "`{Self}` would be held until other steps have read it",
@@ -83,7 +83,7 @@ pub trait GuardedOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> GuardedOutput for T {}
 
-/// What `inject()` gives.
+/// Output of `inject()`.
 #[diagnostic::on_unimplemented(
     message = "what is injected cannot be recorded",
     label = "`{Self}` belongs to this process",
@@ -94,7 +94,7 @@ pub trait InjectedOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> InjectedOutput for T {}
 
-/// What `join!` gives.
+/// Output of `join!`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
     label = "of several `Result`s, write `try_join!(..)?` for `join!(..)`",
@@ -107,7 +107,7 @@ pub trait JoinedOutput: NodeValue {}
 impl<T: NodeValue> JoinedOutput for T {}
 
 impl<E: 'static> Steps<'_, E> {
-    /// The value of a `let`.
+    /// Adds the value of a `let`.
     pub fn let_value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -117,7 +117,8 @@ impl<E: 'static> Steps<'_, E> {
         LetValue::pure(self, node, reads, body)
     }
 
-    /// A value whose expression calls functions. One that calls a `#[tool]` is a step, with that tool's policy.
+    /// Adds a value whose expression calls functions. If it calls a `#[tool]`, it becomes a step
+    /// with the policy of that tool.
     pub fn value_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,

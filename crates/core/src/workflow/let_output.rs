@@ -1,8 +1,9 @@
-//! Reports a `let` whose `.await` is missing, and lets the compiler check the code below as if it were there. It exists only
-//! for the compiler's messages; it converts nothing.
+//! Reports a `let` whose `.await` is missing, and lets the compiler check the code below as if it
+//! were there. It serves compiler messages only.
 //!
-//! Method resolution prefers an inherent method to a trait's, and a method of a value to one of a reference: a value that
-//! can be recorded is returned unchanged, a future is reported, and the node reports every other type.
+//! Method resolution prefers an inherent method to a method of a trait, and a method of a value to
+//! a method of a reference. So a value that can be recorded is returned unchanged, a future is
+//! reported, and the node reports every other type.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -33,7 +34,8 @@ impl<T: NodeValue> LetOutput<T> {
     }
 }
 
-/// The type of a `None` that is repeated in several readers, so that all of them infer the same type.
+/// The type of a `None` that is repeated in several readers, so that all of them infer the same
+/// type.
 pub struct OneType<T>(PhantomData<fn() -> T>);
 
 pub fn one_type<T>() -> OneType<Option<T>> {

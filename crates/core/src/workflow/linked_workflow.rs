@@ -1,4 +1,5 @@
-//! The `#[workflow]`s that are linked into the program, by their names. It builds none before it is asked for one.
+//! The `#[workflow]` functions that are linked into the program, by name. A plan is built on first
+//! use.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -9,7 +10,7 @@ use super::spec::Spec;
 use crate::error::Error;
 use crate::linked::{self, ByName};
 
-/// A `#[workflow]` of the program. Several may have one name, which is an error where that name is used.
+/// A `#[workflow]` of the program. If several have the same name, using that name is an error.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
@@ -18,10 +19,10 @@ pub struct LinkedWorkflow {
     spec: fn() -> Result<Arc<Spec>, Unbuilt>,
 }
 
-/// Why there is no workflow.
+/// Reason why a plan is not available.
 #[non_exhaustive]
 pub enum Unbuilt {
-    /// It is being built by this thread: it calls itself, by way of others or not.
+    /// This thread is building the plan: the workflow calls itself, directly or through others.
     Recursive,
     Wrong(Error),
 }
@@ -31,7 +32,7 @@ impl LinkedWorkflow {
         Self { name, file, line, spec }
     }
 
-    /// What is executed; made when it is first asked for.
+    /// Returns the plan. It is built on first use.
     pub(crate) fn spec(&self) -> Result<Arc<Spec>, Error> {
         (self.spec)().map_err(|unbuilt| unbuilt.error(self.name))
     }
@@ -48,12 +49,12 @@ impl Unbuilt {
     }
 }
 
-/// The workflows that are linked into the program, by name.
+/// Returns the workflows that are linked into the program, by name.
 pub(crate) fn linked() -> ByName<LinkedWorkflow> {
     linked::by_name(|linked: &LinkedWorkflow| (linked.name, linked.file, linked.line), |linked| linked.name)
 }
 
-/// The error of two that have one name.
+/// Returns the error for two workflows with the same name.
 pub(crate) fn two_linked((first, second): &(LinkedWorkflow, LinkedWorkflow)) -> Error {
     let problem = format!(
         "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
@@ -62,7 +63,7 @@ pub(crate) fn two_linked((first, second): &(LinkedWorkflow, LinkedWorkflow)) -> 
     Error::Build { what: "workflow", name: first.name.into(), problem }
 }
 
-/// Makes the graph of a workflow.
+/// Function that builds the plan of a workflow.
 pub struct GraphOf(pub(super) fn() -> Result<Arc<Spec>, Unbuilt>);
 
 impl fmt::Debug for LinkedWorkflow {

@@ -1,5 +1,5 @@
-//! `Mapping`: how a value is made of the outputs of nodes and of the state, as data. It computes nothing beside that;
-//! `mapping_form.rs` has its JSON form.
+//! `Mapping`: describes as data how a value is computed from the outputs of nodes and from the
+//! state. `mapping_form.rs` has its JSON form.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::failure::FailureKind;
 use crate::state::{SavedByStep, StateOwner, is_reserved};
 use crate::value::Encoded;
 
-/// How a value is made: the output of a node or a part of it, a value of the state, a constant, a text with such values, or an
-/// object or a list of them.
+/// Describes how a value is computed: from the output of a node or a part of it, a value of the
+/// state, a constant, a text with such values, or an object or a list of them.
 ///
 /// As JSON it is an object with one of these keys:
 ///
@@ -25,16 +25,16 @@ use crate::value::Encoded;
 /// | --- | --- |
 /// | `{"from": "page"}` | the output of the node or the input `page` |
 /// | `{"from": "page", "at": "/links/0"}` | the part of it at a JSON Pointer (RFC 6901) |
-/// | `{"from": "page", "at": "/title", "or": ""}` | another value where there is no such output or part |
+/// | `{"from": "page", "at": "/title", "or": ""}` | the same, with a default if the output or the part is missing |
 /// | `{"state": "tone"}` | the value of a key of the [state](crate::state), as the node sees it; with `at` and `or` as above |
-/// | `{"state": "tone", "optional": true}` | the same; without a value it is left out of the object or the list that it is in |
+/// | `{"state": "tone", "optional": true}` | the same; without a value, it is left out of the object or the list that contains it |
 /// | `{"state": ""}` | all values of the session and of `temp:` keys, as an object |
 /// | `{"template": "Dear {name}, {page.title?}"}` | a text with such values, by the rules of a [`Template`] |
 /// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
-/// | `{"item": ""}` | the item of a node that runs for each item, or the last output of one that is repeated; or a part of it |
+/// | `{"item": ""}` | the item of a node that runs for each item, or the last output of a repetition; a JSON Pointer selects a part |
 /// | `{"value": 5}` | a constant |
-/// | `{"cel": "size(page.links) + 1"}` | the value of a line of [CEL](crate::expression), whose variables are those of [`Condition::Cel`](super::Condition::Cel) |
-/// | `{"first": [{"from": "a"}, {"from": "b"}]}` | the first of these that has a value: nodes that were skipped have none |
+/// | `{"cel": "size(page.links) + 1"}` | the result of a line of [CEL](crate::expression), with the variables of [`Condition::Cel`](super::Condition::Cel) |
+/// | `{"first": [{"from": "a"}, {"from": "b"}]}` | the first of these that has a value; skipped nodes have none |
 /// | `{"object": {"url": {"from": "page"}}}` | an object |
 /// | `{"list": [{"from": "page"}]}` | a list |
 ///
@@ -46,75 +46,79 @@ use crate::value::Encoded;
 /// assert_eq!(mapping, Mapping::object([("url", Mapping::from_part("page", "/links/0"))]));
 /// ```
 ///
-/// What a placeholder of a template names is a node or an input, and else a key of the state: one that a node of the graph
-/// [saves](super::GraphNode::saves), or that begins with `user:`, `app:` or `temp:`. `{nodes.page}` and `{state.tone}` say
-/// which is meant; that is how a key is read which a tool or an earlier run sets. Any other name is refused when the
-/// graph is read, unless it is optional.
+/// A placeholder of a template names a node or an input. Any other name is a key of the state: one
+/// that a node of the graph [saves](super::GraphNode::saves), or that begins with `user:`, `app:`
+/// or `temp:`. `{nodes.page}` and `{state.tone}` select explicitly; use `{state.tone}` for a key
+/// that a tool or an earlier run sets. An unknown name is refused when the graph is read, unless it
+/// is optional.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "Value")]
 #[non_exhaustive]
 pub enum Mapping {
-    /// The output of a node or an input, or a part of it.
+    /// Output of a node or an input, or a part of it.
     From {
-        /// The node.
+        /// Name of the node or the input.
         node: String,
-        /// A JSON Pointer; empty for all of it.
+        /// JSON Pointer of the part; empty for the whole output.
         at: String,
-        /// What it is where there is no such output or part; without it, that is a failure.
+        /// Default if the output or the part is missing. Without a default, this is a failure.
         or: Option<Value>,
     },
-    /// The value of a key of the state as the node sees it, or a part of it.
+    /// Value of a key of the state as the node sees it, or a part of it.
     State {
-        /// The key, such as `tone` or `user:name`; empty for an object of all values of the session and of `temp:` keys.
+        /// Key, such as `tone` or `user:name`; empty for an object of all values of the session and
+        /// of `temp:` keys.
         key: String,
-        /// A JSON Pointer; empty for all of it.
+        /// JSON Pointer of the part; empty for the whole value.
         at: String,
-        /// What it is where there is no such value or part; without it, that is a failure.
+        /// Default if the value or the part is missing. Without a default, this is a failure.
         or: Option<Value>,
-        /// Without such a value or part it is left out of the object or the list that it is in, and is `null` elsewhere.
+        /// `true` to leave a missing value out of the object or the list that contains it.
+        /// Elsewhere, it is `null`.
         optional: bool,
     },
-    /// A text with the values of nodes, of inputs and of the state.
+    /// Text with the values of nodes, of inputs and of the state.
     Template(Template),
-    /// The failure of a node; `null` when it has not failed.
+    /// Failure of a node; `null` if it has not failed.
     ErrorOf(String),
-    /// The part of the item at a JSON Pointer; empty for all of it.
+    /// Part of the item at a JSON Pointer; empty for the whole item.
     Item(String),
-    /// A constant.
+    /// Constant.
     Value(Value),
-    /// The value of an expression. Its variables are those of [`Condition::Cel`](super::Condition::Cel).
+    /// Result of an expression, with the variables of [`Condition::Cel`](super::Condition::Cel).
     Cel(Expression),
-    /// The first of these that has a value. An output, a part or a key of the state that is not there has none; all else has.
+    /// First of these that has a value. A missing output, part or state key has none. Every other
+    /// mapping has one.
     First(Vec<Mapping>),
-    /// An object.
+    /// Object of mappings.
     Object(BTreeMap<String, Mapping>),
-    /// A list.
+    /// List of mappings.
     List(Vec<Mapping>),
 }
 
 impl Mapping {
-    /// The output of a node or an input.
+    /// Creates a mapping to the output of a node or an input.
     pub fn from(node: impl Into<String>) -> Self {
         Self::from_part(node, "")
     }
 
-    /// A part of the output of a node, at a JSON Pointer.
+    /// Creates a mapping to the part of a node's output at a JSON Pointer.
     pub fn from_part(node: impl Into<String>, at: impl Into<String>) -> Self {
         Self::From { node: node.into(), at: at.into(), or: None }
     }
 
-    /// The value of a key of the state.
+    /// Creates a mapping to the value of a state key.
     pub fn state(key: impl Into<String>) -> Self {
         Self::State { key: key.into(), at: String::new(), or: None, optional: false }
     }
 
-    /// An object of values.
+    /// Creates an object of mappings.
     pub fn object<K: Into<String>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
         Self::Object(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
-    /// The nodes and inputs that it reads, each as often as it does, with whether one may be missing. `is_node` says which
-    /// names are those of nodes.
+    /// Returns the nodes and inputs that it reads, with repetitions. The flag is `true` if the
+    /// value may be missing. `is_node` returns true for the name of a node or an input.
     pub(crate) fn reads<'m>(&'m self, is_node: IsNode<'_>) -> Vec<(&'m str, bool)> {
         match self {
             Self::From { node, or, .. } => vec![(node, or.is_some())],
@@ -129,13 +133,15 @@ impl Mapping {
                 of_nodes.collect()
             }
             Self::Cel(expression) => cel_reads(expression, is_node),
+            // `first` accepts that any of its values is missing.
             Self::First(all) => all.iter().flat_map(|of| of.reads(is_node)).map(|(node, _)| (node, true)).collect(),
             Self::Object(fields) => fields.values().flat_map(|of| of.reads(is_node)).collect(),
             Self::List(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
         }
     }
 
-    /// The keys of the state that it reads, with whether one is a bare name of a template that must be known.
+    /// Returns the keys of the state that it reads. The flag is `true` for a required bare name in
+    /// a template, which must be a known key.
     pub(crate) fn state_keys<'m>(&'m self, is_node: IsNode<'_>) -> Vec<(&'m str, bool)> {
         match self {
             Self::State { key, .. } => vec![(key, false)],
@@ -153,7 +159,7 @@ impl Mapping {
         }
     }
 
-    /// The keys of the state without which it has no value.
+    /// Returns the keys of the state that its value requires.
     pub(crate) fn needed_keys<'m>(&'m self, is_node: IsNode<'_>) -> Vec<&'m str> {
         match self {
             Self::State { key, or: None, optional: false, .. } => vec![key],
@@ -177,7 +183,7 @@ impl Mapping {
         }
     }
 
-    /// Whether it is made of an item.
+    /// Returns true if it uses the item.
     pub(crate) fn has_item(&self) -> bool {
         match self {
             Self::Item(_) => true,
@@ -187,25 +193,25 @@ impl Mapping {
         }
     }
 
-    /// Whether it is made of an item and of constants alone.
+    /// Returns true if it uses only the item and constants.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(super) fn is_of_item_alone(&self) -> bool {
         self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty()
     }
 
-    /// What it makes of an item.
+    /// Computes the value from an item.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(super) fn of_item(&self, item: &Encoded, most: usize) -> Result<Encoded, Unmade> {
         let scope = Scope { names: &HashMap::new(), outputs: &super::condition::NoOutputs, item: Some(item) };
         self.encoded(&scope, || most)
     }
 
-    /// Whether it is left out where there is no value.
+    /// Returns true if it has no value and is left out of the object or list that contains it.
     fn is_left_out(&self, scope: &Scope<'_>) -> bool {
         matches!(self, Self::State { key, at, or: None, optional: true } if scope.in_state(key, at).is_none())
     }
 
-    /// The first of these that has a value.
+    /// Returns the first mapping that has a value.
     fn first_of<'m>(all: &'m [Self], scope: &Scope<'_>) -> Result<&'m Self, String> {
         for one in all {
             if one.is_there(scope)? {
@@ -215,7 +221,7 @@ impl Mapping {
         Err("none of the values of `first` is there".to_owned())
     }
 
-    /// Whether there is such an output, part or key; of all else there is.
+    /// Returns true if the output, the part or the key exists. Every other mapping has a value.
     fn is_there(&self, scope: &Scope<'_>) -> Result<bool, String> {
         Ok(match self {
             Self::From { node, at, or } => match scope.output(node) {
@@ -228,10 +234,10 @@ impl Mapping {
         })
     }
 
-    /// The value.
+    /// Computes the value.
     ///
     /// # Errors
-    /// A sentence that names what is not there.
+    /// A message that names the missing value.
     pub(crate) fn value(&self, scope: &Scope<'_>) -> Result<Value, String> {
         match self {
             Self::From { node, at, or } => match (scope.output(node), or) {
@@ -273,11 +279,12 @@ impl Mapping {
         }
     }
 
-    /// The value as JSON text, of at most so many bytes: nodes that give what they read several times over make much of
-    /// little. A whole output is copied and not read.
+    /// Computes the value as JSON text of at most `most` bytes. The limit is needed because nodes
+    /// that repeat their input can make a huge value of a small one. A whole output is copied
+    /// without parsing it or checking its size.
     ///
     /// # Errors
-    /// As [`value`](Self::value), and when it is larger.
+    /// As [`value`](Self::value), and if the text is larger.
     pub(crate) fn encoded(&self, scope: &Scope<'_>, most: impl FnOnce() -> usize) -> Result<Encoded, Unmade> {
         match self {
             Self::From { node, at, .. }
@@ -311,7 +318,7 @@ impl Mapping {
         }
     }
 
-    /// Writes the value, up to the largest size that it may have.
+    /// Writes the value, up to the maximum size.
     fn write(&self, scope: &Scope<'_>, text: &mut Text) -> Result<(), Unmade> {
         match self {
             Self::Object(fields) => {
@@ -339,16 +346,17 @@ impl Mapping {
     }
 }
 
-/// The most bytes of a text that is looked at in place, in a condition.
+/// Maximum size in bytes of a text that a condition computes.
 const LARGEST_TEXT: usize = 1 << 20;
 
-/// Whether a name is that of a node or an input.
+/// Predicate for names of nodes and inputs.
 pub(crate) type IsNode<'a> = &'a dyn Fn(&str) -> bool;
 
-/// What the path of a placeholder begins with.
+/// Root of a placeholder's path: a node, or a key of the state.
 pub(crate) enum Root<'p> {
     Node(&'p str),
-    /// `bare` says that nothing but the name itself says that it is a key of the state.
+    /// `bare` is `true` if the path has neither `state.` nor an owner prefix, so only the name
+    /// itself shows that it is a key of the state.
     State {
         key: &'p str,
         bare: bool,
@@ -356,24 +364,25 @@ pub(crate) enum Root<'p> {
 }
 
 impl<'p> Root<'p> {
-    /// The root of a placeholder, and the names behind it.
+    /// Returns the root of a placeholder, and the rest of its path.
     pub(crate) fn of(placeholder: &'p Placeholder, is_node: IsNode<'_>) -> (Self, &'p [String]) {
         match placeholder.parts() {
+            // A node takes precedence over a state key of the same name.
             [node, rest @ ..] if is_node(node) => (Self::Node(node), rest),
             [of, node, rest @ ..] if of == "nodes" => (Self::Node(node), rest),
             [of, key, rest @ ..] if of == "state" => (Self::State { key, bare: false }, rest),
             [key, rest @ ..] => (Self::State { key, bare: StateOwner::split(key).0 == StateOwner::Session }, rest),
-            // A path has a name.
+            // A path has at least one name.
             [] => (Self::State { key: "", bare: true }, &[]),
         }
     }
 }
 
-/// Why there is no value.
+/// Reason why a value cannot be computed.
 pub(crate) enum Unmade {
-    /// Something is not there.
+    /// A required value is missing or invalid.
     Problem(String),
-    /// It has more bytes than this.
+    /// The value is larger than this number of bytes.
     TooLarge(usize),
 }
 
@@ -398,7 +407,7 @@ impl From<Unmade> for StepError {
     }
 }
 
-/// A JSON text that grows up to a size.
+/// A JSON text with a maximum size.
 struct Text {
     json: String,
     most: usize,
@@ -413,8 +422,9 @@ impl Text {
         Ok(())
     }
 
-    /// The name of a field, as JSON.
+    /// Writes the name of a field as JSON.
     fn push_name(&mut self, name: &str) -> Result<(), Unmade> {
+        // Most names need no escaping, so they are written without building a JSON value.
         let is_plain = name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
         if !is_plain {
             return self.push(&Value::from(name).to_string());
@@ -425,16 +435,16 @@ impl Text {
     }
 }
 
-/// The part of a value at a JSON Pointer.
+/// Returns the part of a value at a JSON Pointer.
 fn part(of: &Encoded, at: &str) -> Result<Option<Value>, String> {
     let value: Value = of.decode().map_err(|error| format!("`{of}` is not JSON: {error}"))?;
     Ok(value.pointer(at).cloned())
 }
 
-/// The names that mappings use, with their nodes.
+/// Nodes by the names that mappings use.
 pub(crate) type Names = Arc<HashMap<String, NodeIndex>>;
 
-/// What a mapping is made of.
+/// Values that a mapping can use.
 pub(crate) struct Scope<'a> {
     pub(crate) names: &'a HashMap<String, NodeIndex>,
     pub(crate) outputs: &'a dyn Outputs,
@@ -446,7 +456,7 @@ impl Scope<'_> {
         self.outputs.output(*self.names.get(node)?)
     }
 
-    /// The value of a key of the state, or the part of it at a JSON Pointer.
+    /// Returns the value of a state key, or the part of it at a JSON Pointer.
     pub(super) fn in_state(&self, key: &str, at: &str) -> Option<Value> {
         let state = self.outputs.state();
         if key.is_empty() {
@@ -455,7 +465,7 @@ impl Scope<'_> {
         part(state?.get(key)??, at).ok()?
     }
 
-    /// The output that a placeholder is all of.
+    /// Returns the output of a placeholder that selects no part of it.
     fn whole_output(&self, placeholder: &Placeholder) -> Option<&Encoded> {
         match placeholder.parts() {
             [node] => self.output(node),
@@ -466,7 +476,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The text of a template.
+    /// Fills a template with text of at most `most` bytes.
     pub(super) fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
         let is_node = |name: &str| self.names.contains_key(name);
         let filled = template.filled(most, |placeholder| {
@@ -500,7 +510,7 @@ impl Scope<'_> {
     }
 }
 
-/// All values of the session and of `temp:` keys.
+/// Returns the values of the session and of `temp:` keys.
 fn all_of_state(state: &SavedByStep) -> Map<String, Value> {
     let is_shown = |key: &str| !StateOwner::split(key).0.outlives_runs() && !is_reserved(key);
     let values = state.changes().filter(|(key, _)| is_shown(key));

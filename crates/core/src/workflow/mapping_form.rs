@@ -1,4 +1,5 @@
-//! The JSON form of a [`Mapping`]: read key by key, so that a mistake is named with its place, and written. It makes no value.
+//! The JSON form of a [`Mapping`]. It is read key by key, so that an error has the position of the
+//! mistake.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::mapping::Mapping;
 
-/// The keys of a mapping's JSON form.
+/// Keys of the JSON form. A mapping has one of them.
 const KEYS: [&str; 10] = ["from", "state", "template", "error_of", "item", "value", "cel", "first", "object", "list"];
 
 impl From<Mapping> for Value {
@@ -38,7 +39,7 @@ impl From<Mapping> for Value {
     }
 }
 
-/// The form of what is read.
+/// Builds the form of a `from` or `state` mapping.
 fn read_form(kind: &str, name: String, at: String, or: Option<Value>) -> Value {
     let mut fields = Map::from_iter([(kind.to_owned(), Value::String(name))]);
     if !at.is_empty() {
@@ -56,7 +57,7 @@ impl<'de> Deserialize<'de> for Mapping {
     }
 }
 
-/// Reads a mapping key by key, so that whoever reads knows where a mistake is.
+/// Reads a mapping key by key, so that the deserializer knows the position of a mistake.
 struct MappingReader;
 
 impl<'de> Visitor<'de> for MappingReader {
@@ -106,6 +107,8 @@ impl<'de> Visitor<'de> for MappingReader {
             }
             mapping = Some((key, of));
         }
+        // Keys come in any order, so the keys are combined only now. `at` and `or` belong to `from`
+        // and `state`, and `optional` to `state`.
         match (mapping, part, other, left_out) {
             (Some((_, Mapping::State { key, .. })), at, or, optional) => {
                 let optional = optional.unwrap_or_default();
@@ -144,12 +147,12 @@ impl TryFrom<String> for Pointer {
     }
 }
 
-/// A JSON Pointer: empty, or it begins with `/`.
+/// Checks that a text is a JSON Pointer: empty, or with `/` as its first character.
 pub(super) fn pointer(text: String) -> Result<String, String> {
     match text.is_empty() || text.starts_with('/') {
         true => Ok(text),
         false => {
-            // As it is written in other languages of paths.
+            // Suggest a pointer for a path in the syntax of other languages, such as `$.a.b`.
             let path = text.trim_start_matches(['$', '.']).replace('.', "/");
             Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{path}`"))
         }

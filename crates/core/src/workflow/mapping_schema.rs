@@ -1,5 +1,5 @@
-//! The JSON Schema of what a mapping makes, from those of the outputs that it reads. What is not known of an output is any
-//! value; nothing is computed at run time.
+//! Derives the JSON Schema of a mapping's value from the schemas of the outputs that it reads. An
+//! unknown schema accepts any value.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::input_schema::input_object_schema;
 use super::mapping::{Mapping, Root};
 
-/// The schemas of the outputs of nodes, by their names, as far as they are known at a place.
+/// Schemas of the outputs of nodes by name, with the facts that are known at a position in the
+/// graph.
 #[derive(Clone, Copy)]
 pub(super) struct Schemas<'s> {
     pub(super) all: &'s HashMap<&'s str, Value>,
-    /// Those of which more is known there.
+    /// Schemas that facts known at this position narrow down.
     pub(super) narrow: &'s HashMap<String, NarrowedSchema>,
 }
 
@@ -24,11 +25,12 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// As many values a schema may have that a mapping makes of others. Each node may double what the nodes before it gave, so
-/// a small graph could otherwise have a schema that no memory holds; of a larger one nothing is said.
+/// Maximum number of values in a derived schema. Each node may double the schemas before it, so a
+/// small graph could otherwise have a schema that fills the memory. A larger schema is replaced by
+/// a schema that accepts any value.
 const LARGEST: usize = 1 << 13;
 
-/// The schema of what a mapping makes; `item` is that of `{"item": ""}`.
+/// Derives the schema of a mapping's value. `item` is the schema of `{"item": ""}`.
 pub(super) fn schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Value {
     let schema = whole_schema_of(mapping, outputs, item);
     let mut left = LARGEST;
@@ -38,7 +40,7 @@ pub(super) fn schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -
     }
 }
 
-/// Whether there are no more values than may be left; looks at no more than that.
+/// Returns true if the schema has fewer than `left` values. Stops counting there.
 fn fits(schema: &Value, left: &mut usize) -> bool {
     *left = left.saturating_sub(1);
     *left > 0
@@ -59,9 +61,9 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
                 None => of,
             }
         }
-        // What steps save is not known before they run.
+        // The values that steps save are unknown before they run.
         Mapping::State { .. } => Value::Bool(true),
-        // Its type is checked where it is a condition.
+        // The type is checked where the expression is a condition.
         Mapping::Cel(_) => Value::Bool(true),
         Mapping::Template(template) => schema_of_text(template, outputs),
         Mapping::ErrorOf(_) => json!({"anyOf": [{"type": "null"}, {
@@ -81,7 +83,7 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
             let mut definitions = Definitions::default();
             let items: Vec<Value> = all.iter().map(|of| definitions.embed(&inner(of))).collect();
             let count = items.len();
-            // An empty list of schemas is not one.
+            // JSON Schema does not allow an empty list of schemas.
             let mut list = match items.is_empty() {
                 true => json!({"type": "array", "maxItems": 0}),
                 false => json!({"type": "array", "prefixItems": items, "items": false, "minItems": count}),
@@ -92,7 +94,7 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
     }
 }
 
-/// The schema of a filled template: a text, or what its only placeholder stands for.
+/// Derives the schema of a filled template: a text, or the schema of the only placeholder's value.
 fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
     let Some(only) = template.only() else { return json!({"type": "string"}) };
     match Root::of(only, &|name| outputs.get(name).is_some()) {
@@ -103,12 +105,12 @@ fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
     }
 }
 
-/// The JSON Pointer of the names of a path.
+/// Returns the JSON Pointer of a path.
 pub(super) fn pointer_of(parts: &[String]) -> String {
     parts.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-/// A list of values of a schema.
+/// Returns the schema of a list of values.
 pub(super) fn list_of(schema: &Value) -> Value {
     let mut definitions = Definitions::default();
     let mut list = json!({"type": "array", "items": definitions.embed(schema)});
@@ -116,7 +118,7 @@ pub(super) fn list_of(schema: &Value) -> Value {
     list
 }
 
-/// A value of one of several schemas.
+/// Returns the schema of a value that fits one of several schemas.
 pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
     if schemas.contains(&Value::Bool(true)) {
         return Value::Bool(true);

@@ -1,7 +1,16 @@
-//! Workflows: typed graphs of steps. Independent steps run concurrently, and a run survives a crash.
+//! Workflows: typed, durable graphs of steps.
 //!
-//! [`Builder`] makes a workflow, and `steps` makes one of a `#[workflow]`, in written order (`order`); `spec` is the form
-//! that is executed and [`Graph`] the form that is shown; `machine` decides the next command; `driver` executes it.
+//! Independent steps run concurrently. Every step is recorded in the journal of its run, so a run
+//! continues after a crash without repeating completed steps.
+//!
+//! 1. [`Builder`] creates a workflow from nodes. A `#[workflow]` function expands to calls of
+//! `steps`, which uses the builder and keeps the written order of side effects (`order`).
+//! `of_graph` creates a workflow from a [`Graph`], its form as data.
+//! 2. `spec` is the executable plan: nodes by index, with their edges, policies and bodies.
+//! [`Graph`] describes it.
+//! 3. `machine` is a pure state machine. It takes recorded events and returns the next command.
+//! 4. `driver` executes the commands, records the outcomes as events and passes them to the
+//! machine.
 
 mod arm_questions;
 mod arm_sets;
@@ -112,8 +121,8 @@ use std::sync::Arc;
 pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
 pub use self::decider::{Decider, NextNode, NodeDecision};
-#[cfg(feature = "cli")]
-pub(crate) use self::draw::{ListedNode, question as question_of};
+#[doc(hidden)]
+pub use self::draw::{ListedNode, question as question_of};
 pub(crate) use self::driver::execute;
 use self::driver::{Failed, WorkflowRun};
 pub use self::entry::Begins;
@@ -150,12 +159,13 @@ use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
 use crate::tool::{NeededResource, ReplacedKind, StandIn, StepPlace};
 use crate::value::{Encoded, NodeValue};
 
-/// How many steps of a run are running at once when the workflow does not say.
+/// Maximum number of concurrent steps of a run, unless the workflow sets another limit.
 pub(crate) const CONCURRENCY: usize = 16;
 
 /// A graph of steps with a typed input and output.
 ///
-/// `#[workflow]` makes one of a function; [`build`](Self::build) makes one by hand. Cloning is one reference count.
+/// `#[workflow]` creates one from a function, [`build`](Self::build) from explicit nodes. Cloning
+/// is cheap: it increments one reference count.
 ///
 /// ```
 /// use agentflow::{Runtime, Workflow};
@@ -178,14 +188,17 @@ pub struct Workflow<In, Out> {
 }
 
 impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
-    /// Builds a workflow: its name, the names of its inputs, and a function that adds the nodes and gives the one whose
-    /// output is the workflow's.
+    /// Builds a workflow from its name, the names of its inputs, and a function that adds the nodes
+    /// and returns the node whose output is the output of the workflow.
     ///
     /// # Errors
-    /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, a
-    /// handle of another workflow is read, a node's output can be changed after it was recorded (a `Cell`, a `Mutex`, an
-    /// atomic), a repetition has no round, a router may take an arm with which there is no output, or a node
-    /// can never begin.
+    /// Returns [`Error::Build`] if
+    /// - two nodes have the same name, or a name is invalid or is a path within another node,
+    /// - a handle of another workflow is used,
+    /// - the output of a node can change after it was recorded (a `Cell`, a `Mutex`, an atomic),
+    /// - a repetition has no round,
+    /// - a router may take an arm that leads to no output, or
+    /// - a node can never start.
     pub fn build(
         name: impl Into<Arc<str>>,
         inputs: In::Names,
@@ -201,18 +214,24 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         }
     }
 
-    /// Runs the workflow as a step of the run that a context belongs to: what it does is recorded below that step, it
-    /// ends when that run ends, and what was done before a crash is not done again. With a context that belongs to no
-    /// run, it is a run of its own, kept in memory.
+    /// Runs the workflow as a step of the run that the context belongs to. Its records are below
+    /// that step, it ends when that run ends, and steps completed before a crash are not repeated.
+    /// If the context belongs to no run, the workflow becomes a new run that is kept in memory
+    /// only.
     ///
     /// # Errors
-    /// [`Error::Node`] when a step failed for good; see [`Error`].
+    /// Returns [`Error::Node`] if a step failed and is not retried. See [`Error`] for the other
+    /// errors.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the workflow and drops its running steps.
     pub async fn run_in(&self, cx: &Context, input: impl IntoInputs<In>) -> Result<Out> {
         noted(self.run_to_end(cx, input.into_inputs()).await.map_err(|failed| failed.error))
     }
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
+        // The workflow may write, so it waits for the earlier steps of the step that calls it.
         StepPlace::until_turn_of_caller(self.spec.effect()).await;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let output = around.scope(start(&self.spec, cx, inputs)?).await?;
@@ -221,12 +240,12 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 }
 
 impl<In, Out> Workflow<In, Out> {
-    /// The workflow's name.
+    /// Returns the name of the workflow.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// The workflow described: nodes, edges, types. Nothing is run for it.
+    /// Returns a description of the workflow: nodes, edges and types. Executes nothing.
     pub fn graph(&self) -> Graph {
         Graph::of(&self.spec)
     }
@@ -236,8 +255,8 @@ impl<In, Out> Workflow<In, Out> {
     }
 }
 
-/// What [`Runtime::start`](crate::Runtime::start) takes: a [`Workflow`]. It is a trait so that the compiler says what to write
-/// when something else is given.
+/// A workflow that [`Runtime::start`](crate::Runtime::start) accepts, implemented by [`Workflow`].
+/// It is a trait so that the compiler can explain how to start other types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be started as a workflow",
     label = "write `name::workflow()` for a `#[workflow]` function `name`; a `Graph` is started by its name",
@@ -245,9 +264,9 @@ impl<In, Out> Workflow<In, Out> {
             `runtime.start_named(name, input)`"
 )]
 pub trait IntoWorkflow {
-    /// The inputs.
+    /// Types of the inputs.
     type In: Inputs;
-    /// The output.
+    /// Type of the output.
     type Out: NodeValue;
 
     #[doc(hidden)]
@@ -263,7 +282,8 @@ impl<In: Inputs, Out: NodeValue> IntoWorkflow for Workflow<In, Out> {
     }
 }
 
-/// Begins a run of a workflow, as a step of the one that a context belongs to or of its own, and gives all of it.
+/// Starts a workflow as a nested workflow if the context is a step, otherwise as a new run. Returns
+/// its future.
 fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
     let run = match cx.is_step() {
         true => match StandIn::of(cx.host(), ReplacedKind::Workflow, &spec.name) {
@@ -272,7 +292,7 @@ fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFutu
         },
         false => {
             let host = cx.host();
-            // A context of the host has nothing of its own.
+            // `RunShared` adds the resources of the host, so they are not passed on.
             let resources = cx.resources().beside(&host.resources);
             let options = RunOptions { resources, ..RunOptions::default() };
             let (shared, terms) = begun(host, spec, options, cx.grants(), None)?;
@@ -284,10 +304,11 @@ fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFutu
     Ok(Box::pin(run.run_through()))
 }
 
-/// Runs a workflow with an object of its inputs, as a step of the run that a context belongs to or of its own.
+/// Runs a workflow with its inputs as a JSON object, nested in the run of the context or as a new
+/// run.
 ///
 /// # Errors
-/// [`Error::Input`] when the object does not fit its inputs.
+/// Returns [`Error::Input`] if the object does not match the inputs.
 pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encoded) -> Result<Encoded> {
     let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
@@ -297,11 +318,12 @@ pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encode
     around.scope(start(spec, cx, inputs)?).await.map_err(|failed| failed.error)
 }
 
-/// What a new run of a workflow shares, and its terms: it has the grants that are given beside those of its request.
+/// Creates the shared data and the terms of a new run. The run has the given grants in addition to
+/// those in its options.
 ///
 /// # Errors
-/// [`Error::RunResource`] when it lacks a resource, and [`Error::Build`] when it would fail since a node needs a key of the
-/// state that nothing sets. No step has begun then.
+/// Returns [`Error::RunResource`] if a resource is missing, and [`Error::Build`] if the run would
+/// fail because a node needs a state key that is never set. No step has started in these cases.
 pub(crate) fn begun(
     host: &Arc<Host>,
     spec: &Spec,
@@ -311,7 +333,7 @@ pub(crate) fn begun(
 ) -> Result<(RunShared, RunTerms)> {
     let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
     check_resources_stay(host, spec, &options)?;
-    // An earlier run of a session may have set keys.
+    // An earlier run of the session may have set the missing keys.
     if options.session.is_none() {
         let given: state_flow::Keys = options.state.keys().map(|key| key.as_str().into()).collect();
         match given.is_empty() {
@@ -329,10 +351,11 @@ pub(crate) fn begun(
     Ok((shared, terms))
 }
 
-/// Checks that a run whose steps are executed elsewhere is given no resource as a value, which could not go there.
+/// Checks that a run whose steps are executed in other processes has no resources given as values,
+/// which cannot be sent.
 ///
 /// # Errors
-/// [`Error::RunResource`].
+/// Returns [`Error::RunResource`] if it has.
 fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Result<()> {
     if options.resources.is_empty() || StepsElsewhere::of(host).is_none() {
         return Ok(());
@@ -348,11 +371,11 @@ fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Resul
     })
 }
 
-/// Checks that a run of a workflow has the resources that its tools take. When its steps are executed elsewhere, they
-/// are needed there, and each step is checked where it begins.
+/// Checks that a run has the resources that its tools require. If its steps are executed in other
+/// processes, these processes need the resources and check each step when it starts.
 ///
 /// # Errors
-/// [`Error::RunResource`].
+/// Returns [`Error::RunResource`] if a resource is missing.
 pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
     let needs = spec.needs();
     if needs.is_empty() || StepsElsewhere::of(&shared.host).is_some() {
@@ -361,21 +384,21 @@ pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
     check_needed(&spec.name, shared, needs)
 }
 
-/// Checks that a run has these resources, apart from those of replaced tools.
+/// Checks that a run has these resources, except those of replaced tools.
 ///
 /// # Errors
-/// [`Error::RunResource`].
+/// Returns [`Error::RunResource`] if a resource is missing.
 pub(crate) fn check_needed(name: &Arc<str>, shared: &RunShared, needs: &[NeededResource]) -> Result<()> {
     let needs = needs.iter().filter(|need| !need.is_replaced(&shared.host));
     check_resources(name, &shared.resources(), needs.map(|need| (need.key, need.by.as_str())))
 }
 
-/// The error of a workflow's own type that a step failed with, when the workflow was called directly.
+/// Returns the typed error of a failed step, for the direct caller of a workflow.
 pub(crate) fn own_error<E: 'static>(original: Option<Box<dyn Any + Send>>) -> Option<E> {
     original.and_then(|original| original.downcast::<E>().ok()).map(|error| *error)
 }
 
-/// What a node is doing, in words.
+/// Returns the phase of a node for messages.
 pub(crate) fn state_of(phase: Phase) -> &'static str {
     match phase {
         Phase::Waiting | Phase::Ready => "pending",

@@ -1,14 +1,16 @@
-//! Checks the names of nodes, arms and branches, so that each path in a journal belongs to one node.
+//! Checks the names of nodes, arms and branches, so that each path in a journal belongs to one
+//! node.
 //!
-//! A node's path is its name after those of the routers and arms that hold it. Steps inside a node are recorded below
-//! that path, so no other node may be there. Only a router runs nothing itself: the nodes of its arms are below it.
+//! The path of a node is its name after the names of the routers and arms that contain it. The
+//! steps of a node are recorded below its path, so no other node may have a path there. A router is
+//! the exception: it runs nothing itself, and the nodes of its arms have paths below it.
 
 use std::collections::HashMap;
 
 use super::spec::{NodeKind, NodeSpec};
 use crate::path::StepPath;
 
-/// What a run writes into paths by itself, each followed by a number.
+/// Names that a run adds to paths, each followed by a number.
 const RESERVED: [&str; 6] = ["model#", "tool#", "call#", "attempt#", "undo#", "ask#"];
 
 const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#`, \
@@ -20,19 +22,20 @@ fn is_wrong(part: &str) -> bool {
         || RESERVED.iter().any(|reserved| part.starts_with(reserved))
 }
 
-/// What is wrong with a node's path, taken alone.
+/// Checks the path of a node on its own.
 pub(super) fn problem_of_node(path: &str) -> Option<String> {
     path.split('/')
         .any(is_wrong)
         .then(|| format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}"))
 }
 
-/// What is wrong with the type of a node's output: a value that can be changed through a shared reference is another
-/// one after a restart, or for each of its readers.
+/// Checks the type of a node's output. A value that can be changed through a shared reference could
+/// differ after a restart, and between readers.
 pub(super) fn problem_of_type(node: &str, type_name: &str) -> Option<String> {
     const SHARED: [&str; 9] =
         ["Cell", "RefCell", "UnsafeCell", "OnceCell", "LazyCell", "Mutex", "RwLock", "OnceLock", "LazyLock"];
     let is_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
+    // Types are known by name only. The first and the last part of a path identify a standard type.
     let mut types = type_name.split(|letter| !is_path(letter));
     let shared = types.find_map(|path| {
         let (first, _) = path.split_once("::")?;
@@ -46,7 +49,7 @@ pub(super) fn problem_of_type(node: &str, type_name: &str) -> Option<String> {
     ))
 }
 
-/// What is wrong with the name of a branch of a node.
+/// Checks the name of a branch.
 pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
     if branch.contains('/') {
         return Some(format!("`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"));
@@ -54,7 +57,7 @@ pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
     is_wrong(branch).then(|| format!("`{branch}` cannot be the name of a branch of `{node}`: it must not {RULE}"))
 }
 
-/// Every node whose path is below another's that may run something there itself.
+/// Reports each node whose path is below the path of a node that may record steps there.
 pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
     let places: HashMap<&StepPath, &NodeSpec> = nodes.iter().map(|node| (&node.path, node)).collect();
     let mut problems = Vec::new();
@@ -72,11 +75,12 @@ pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
     problems
 }
 
-/// Whether a node is below another by right: in an arm of a router, or as the end of its arms.
+/// Returns true if a node may have a path below another node: in an arm of a router, or as the join
+/// of its arms.
 fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
     let router = match above.kind {
         NodeKind::Router => above.path.clone(),
-        // The end of a router runs nothing either, and an arm may be called like it.
+        // The join of a router runs nothing either, and an arm may have the name of the join.
         NodeKind::Join => match router_of(&above.path) {
             Some(router) => router,
             None => return false,
@@ -97,17 +101,18 @@ fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
     false
 }
 
-/// The router that an end of arms belongs to.
+/// Returns the router that a join belongs to.
 fn router_of(end: &StepPath) -> Option<StepPath> {
     end.parent().filter(|_| matches!(end.last_name(), Some(END | RETURN)))
 }
 
-/// What the end of a router's arms is called, below the router.
+/// Name of the join of a router's arms, below the router.
 pub(super) const END: &str = "end";
 
-/// What the join of all arms that return so far is called, below the router whose arm is the last of them. Like
-/// [`YIELD`] it is a keyword of Rust, so no variable is called so.
+/// Name of the join of all arms so far that return, below the router of the last such arm. Like
+/// [`YIELD`] it is a keyword of Rust, so no variable has this name.
 pub(super) const RETURN: &str = "return";
 
-/// What the end of an arm is called, below the arm, when its output is that of a node outside of the arm.
+/// Name of the end of an arm whose output comes from a node outside of the arm. It is below the
+/// arm.
 pub(super) const YIELD: &str = "yield";

@@ -1,12 +1,13 @@
-//! The bindings of a node as data: a tool, a resource or a prompt of an MCP server, or an agent of another program. It binds and
-//! calls nothing.
+//! The dependencies of a node as data: a tool, a resource or a prompt of an MCP server, or an agent
+//! of another program.
 
 use serde::{Deserialize, Serialize};
 
-/// A binding of a node: what one of its dependencies was resolved to, or can be.
+/// A binding of a node: the result, or a possible result, of resolving one of its dependencies.
 ///
-/// The bindings of a node are in [`GraphNode::dependencies`](super::GraphNode::dependencies); those that a run has resolved are in
-/// [`NodeReport::resolved_dependencies`](crate::runtime::NodeReport::resolved_dependencies).
+/// [`GraphNode::dependencies`](super::GraphNode::dependencies) has the bindings of a node.
+/// [`NodeReport::resolved_dependencies`](crate::runtime::NodeReport::resolved_dependencies) has
+/// those that a run has resolved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -17,35 +18,36 @@ use serde::{Deserialize, Serialize};
 #[doc(alias = "FixedRef")]
 #[doc(alias = "NodeDependency")]
 pub struct ResolvedDependency {
-    /// The id of the dependency. Bindings of one id are the candidates of a pool.
+    /// Id of the dependency. Bindings with the same id are the candidates of a pool.
     pub dependency_id: String,
-    /// The MCP server, by the name that the program gave it.
+    /// Name of the MCP server in the program.
     pub server_id: Option<String>,
-    /// The tool of the server; `None` if a model chooses among its tools.
+    /// Tool of the server; `None` if a model chooses among its tools.
     pub tool_name: Option<String>,
-    /// The address of the resource.
+    /// Address of the resource.
     pub resource_uri: Option<String>,
-    /// The name of the prompt.
+    /// Name of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_name: Option<String>,
-    /// The agent, by the name that the program gave it.
+    /// Name of the agent in the program.
     pub agent_id: Option<String>,
-    /// The address of the agent.
+    /// Address of the agent.
     pub endpoint: Option<String>,
-    /// How well it fits. The library gives none.
+    /// Rating of the candidate. The library does not set it.
     pub score: Option<f64>,
-    /// The place among the candidates of the pool, from 0; `None` if the binding is fixed.
+    /// Position among the candidates of the pool, from 0; `None` if the binding is fixed.
     pub pool_index: Option<usize>,
 }
 
 impl ResolvedDependency {
-    /// A binding of this id to nothing.
+    /// Creates a binding with this id and no target.
     pub fn new(dependency_id: impl Into<String>) -> Self {
         Self { dependency_id: dependency_id.into(), ..Self::default() }
     }
 }
 
-/// Returns the bindings of each dependency, in the order of the dependencies: several for a pool.
+/// Returns the bindings of each dependency, in the order of the dependencies. A pool has several
+/// bindings.
 pub(crate) fn by_dependency(all: &[ResolvedDependency]) -> Vec<Vec<&ResolvedDependency>> {
     let mut groups: Vec<Vec<&ResolvedDependency>> = Vec::new();
     for one in all {
@@ -60,7 +62,8 @@ pub(crate) fn by_dependency(all: &[ResolvedDependency]) -> Vec<Vec<&ResolvedDepe
     groups
 }
 
-/// Splits the name of a tool, such as `mcp.files.read`, into the server and the tool: one of the servers that a node is bound to.
+/// Splits a tool name such as `mcp.files.read` into the server and the tool. Knows only the servers
+/// that the node is bound to.
 #[cfg(feature = "dynamic")]
 pub(super) fn server_and_tool<'n>(name: &'n str, bound: &[ResolvedDependency]) -> Option<(String, &'n str)> {
     let servers = bound.iter().filter_map(|of| of.server_id.as_deref());
@@ -68,7 +71,7 @@ pub(super) fn server_and_tool<'n>(name: &'n str, bound: &[ResolvedDependency]) -
         let tool = name.strip_prefix("mcp.")?.strip_prefix(server)?.strip_prefix('.')?;
         Some((server.to_owned(), tool))
     };
-    // The name of a server may have dots.
+    // Names of servers may contain dots, so the longest match counts.
     servers.filter_map(of_server).max_by_key(|(server, _)| server.len())
 }
 

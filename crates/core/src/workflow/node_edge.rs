@@ -1,11 +1,13 @@
-//! `NodeEdge`: an edge that leads to a node of a typed workflow. It is the edge of a graph; the builder binds it.
+//! `NodeEdge`: an edge that leads to a node of a typed workflow. The builder converts it into an
+//! edge of the plan.
 
 use super::builder::Router;
 use super::condition::Condition;
 use super::node_handle::{Handle, RawHandle};
 
-/// An edge that leads to a node, for [`Node::edge`](super::Node::edge): what must become of another node before this one
-/// begins. How many of its edges must be taken says [`Node::begins`](super::Node::begins).
+/// An edge that leads to a node, for [`Node::edge`](super::Node::edge). It is taken if another node
+/// ends as required: with its output, with a failure, or with an arm of a router.
+/// [`Node::begins`](super::Node::begins) sets the number of edges that must be taken.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct NodeEdge {
@@ -13,7 +15,7 @@ pub struct NodeEdge {
     pub(super) when: EdgeWhen,
 }
 
-/// When it is taken.
+/// Condition under which an edge is taken.
 #[derive(Clone, Debug)]
 pub(super) enum EdgeWhen {
     Done,
@@ -23,22 +25,24 @@ pub(super) enum EdgeWhen {
 }
 
 impl NodeEdge {
-    /// Taken when the node has its output.
+    /// Creates an edge that is taken when the node has its output.
     pub fn from<T>(node: Handle<T>) -> Self {
         Self { from: node.raw(), when: EdgeWhen::Done }
     }
 
-    /// Taken when the node has failed. The run does not fail of that node then.
+    /// Creates an edge that is taken when the node has failed. The failure then does not fail the
+    /// run.
     pub fn failed<T>(node: Handle<T>) -> Self {
         Self { from: node.raw(), when: EdgeWhen::Failed }
     }
 
-    /// Taken when the node has its output and a condition holds, which looks at outputs of nodes by their names.
+    /// Creates an edge that is taken when the node has its output and a condition holds. The
+    /// condition uses outputs of nodes by name.
     pub fn when<T>(node: Handle<T>, condition: Condition) -> Self {
         Self { from: node.raw(), when: EdgeWhen::Holds(condition) }
     }
 
-    /// Taken when a router takes the arm at this place.
+    /// Creates an edge that is taken when a router takes the arm with this index.
     pub fn arm(router: Router, arm: usize) -> Self {
         Self { from: router.raw(), when: EdgeWhen::Arm(arm) }
     }

@@ -8,12 +8,13 @@ use crate::error::Failure;
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
-/// The output of a node that is yet to run. Copying is free; it is only good for the builder it came from.
+/// A reference to the output of a node that has not run yet. It is `Copy`, and valid only in the
+/// builder that created it.
 pub struct Handle<T> {
     pub(super) node: NodeIndex,
     pub(super) builder: u32,
     load: fn(NodeIndex, &dyn Outputs) -> Result<T, StepError>,
-    /// Whether the value is there, too, when the node has no output.
+    /// `true` if there is a value even if the node has no output.
     optional: bool,
 }
 
@@ -26,9 +27,10 @@ impl<T: NodeValue> Handle<T> {
         Self::new(raw.node, raw.builder)
     }
 
-    /// The output, or `None` when the node has none: it was skipped, it has failed and an edge is taken for that, or it has
-    /// not ended when its reader begins ([`Node::begins`](super::Node::begins)). The reader of an optional output runs
-    /// without it. It can be read by bodies, and nothing else.
+    /// Reads the output as an `Option`. The value is `None` if the node was skipped, if it failed
+    /// and an edge handles the failure, or if it has not ended when its reader begins
+    /// ([`Node::begins`](super::Node::begins)). The reader of an optional output runs without it.
+    /// Only bodies can read it.
     ///
     /// ```
     /// use agentflow::workflow::{Begins, Node, NodeEdge};
@@ -56,8 +58,8 @@ impl<T: NodeValue> Handle<T> {
         Handle { node: self.node, builder: self.builder, load: optional_output::<T>, optional: true }
     }
 
-    /// Why the node has failed, when an [edge](super::NodeEdge::failed) is taken for that; else `None`. It can be read by
-    /// bodies, and nothing else.
+    /// Reads the failure of the node, if an [edge](super::NodeEdge::failed) handles it. Otherwise,
+    /// the value is `None`. Only bodies can read it.
     pub fn failure(self) -> Handle<Option<Failure>> {
         let load = |node, outputs: &dyn Outputs| Ok(outputs.failure(node).cloned());
         Handle { node: self.node, builder: self.builder, load, optional: true }
@@ -85,13 +87,13 @@ fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
 pub struct ComputedAgain;
 
 impl Handle<ComputedAgain> {
-    /// A handle without a node: each reader computes the value again.
+    /// Creates a handle without a node: each reader computes the value again.
     pub(super) fn again() -> Self {
         Self { node: AGAIN, builder: u32::MAX, load: |_, _| Ok(ComputedAgain), optional: false }
     }
 }
 
-/// Index in handles without a node.
+/// Node index of handles without a node.
 const AGAIN: NodeIndex = NodeIndex::MAX - 1;
 
 impl RawHandle {
@@ -105,12 +107,12 @@ impl<T> Handle<T> {
         RawHandle { node: self.node, builder: self.builder, optional: self.optional }
     }
 
-    /// The handle of the same type at another place.
+    /// Returns the same handle for another node.
     pub(super) fn moved(self, to: RawHandle) -> Self {
         Self { node: to.node, builder: to.builder, ..self }
     }
 
-    /// Moves a handle of a node; a handle without a node stays.
+    /// Moves the handle of a node. A handle without a node is returned unchanged.
     fn moved_by(self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
         match self.raw().is_of_node() {
             true => self.moved(to(self.raw())),
@@ -137,13 +139,13 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// What a node reads: a tuple of up to sixteen handles.
+/// Values that a node reads: a tuple of up to sixteen handles.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of handles",
     label = "a node reads a tuple: `(handle,)` for one handle, `()` for none"
 )]
 pub trait Reads: Copy + Send + Sync + 'static {
-    /// The values, in the order of the handles.
+    /// Values, in the order of the handles.
     type Values;
 
     #[doc(hidden)]
@@ -152,13 +154,13 @@ pub trait Reads: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn load(&self, outputs: Loader<'_>) -> Result<Self::Values, LoadError>;
 
-    /// The same handles for another builder, each by its place there.
+    /// Returns the handles for another builder. `to` returns the new position of each handle.
     #[doc(hidden)]
     #[must_use]
     fn moved(&self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self;
 }
 
-/// More handles than one tuple holds.
+/// Two sets of handles, for more handles than one tuple can have.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct And<A, B>(pub A, pub B);
@@ -191,7 +193,7 @@ pub struct RawHandle {
 }
 
 impl RawHandle {
-    /// A handle that no builder has; reading it is reported.
+    /// Creates a handle that belongs to no builder. The builder reports an attempt to read it.
     pub(super) const fn nowhere() -> Self {
         Self { node: NodeIndex::MAX, builder: u32::MAX, optional: false }
     }

@@ -1,4 +1,5 @@
-//! `NodeSchema` and `Fits`: the JSON Schema of a node's output, of a Rust type or given as data, and whether a value fits.
+//! `NodeSchema` and `Fits`: the JSON Schema of a node's output, from a Rust type or as data, and
+//! the check of a value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use serde_json::Value;
 
 use crate::value::{Encoded, NodeValue};
 
-/// The JSON Schema of a node's output; made when it is first looked at.
+/// JSON Schema of a node's output. The schema of a Rust type is generated when it is used.
 #[derive(Clone)]
 pub struct NodeSchema(Schema);
 
-/// Whether a value is of a type.
+/// Checks that a value has a type.
 type FitsType = fn(&Encoded) -> Result<(), serde_json::Error>;
 
 #[derive(Clone)]
@@ -24,15 +25,16 @@ enum Schema {
 }
 
 impl NodeSchema {
-    /// That of a type.
+    /// Returns the schema of a type.
     pub(crate) fn of<T: NodeValue>() -> Self {
         Self(Schema::Made(T::schema, |value| T::decode(value).map(drop)))
     }
 
-    /// Whether a value is of the type, where there is one. A schema that is data is looked at by who knows it.
+    /// Checks that a value has the Rust type, if there is one. A schema that is data accepts any
+    /// value here; [`Fits`] checks it.
     ///
     /// # Errors
-    /// Where the value does not fit.
+    /// The value does not fit the type.
     pub(crate) fn check_type(&self, value: &Encoded) -> Result<(), serde_json::Error> {
         match &self.0 {
             Schema::Made(_, fits) => fits(value),
@@ -40,7 +42,7 @@ impl NodeSchema {
         }
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn to_value(&self) -> Value {
         match &self.0 {
             Schema::Made(make, _) => make(),
@@ -48,7 +50,7 @@ impl NodeSchema {
         }
     }
 
-    /// What is the same for all nodes of one Rust type.
+    /// Returns a key that is equal for all nodes with the same Rust type.
     pub(super) fn key(&self) -> Option<usize> {
         match &self.0 {
             Schema::Made(make, _) => Some(*make as usize),
@@ -64,7 +66,7 @@ impl From<Value> for NodeSchema {
 }
 
 impl Default for NodeSchema {
-    /// Any value.
+    /// Accepts any value.
     fn default() -> Self {
         Value::Bool(true).into()
     }
@@ -94,7 +96,7 @@ impl<'de> Deserialize<'de> for NodeSchema {
     }
 }
 
-/// Whether a value is of a type, or fits a schema.
+/// A check that a value has a type, or fits a schema.
 pub(crate) enum Fits {
     Type(FitsType),
     #[cfg(feature = "dynamic")]
@@ -102,8 +104,10 @@ pub(crate) enum Fits {
 }
 
 impl Fits {
+    /// Checks a value.
+    ///
     /// # Errors
-    /// A sentence that says where the value does not fit.
+    /// A message that names the part that does not fit.
     pub(crate) fn check(&self, value: &Encoded) -> Result<(), String> {
         match self {
             Self::Type(fits) => fits(value).map_err(|error| error.to_string()),

@@ -1,5 +1,5 @@
-//! A workflow of a [`Graph`] whose nodes are data: checks all of it, collects every problem, and makes the form that is
-//! executed. What references mean is the runtime's to say; `reference_steps.rs` makes the calls.
+//! Builds the plan of a [`Graph`] whose nodes are data. Checks the whole graph and collects every
+//! problem. The runtime resolves names, and `reference_steps.rs` makes the calls.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -37,20 +37,22 @@ use crate::tool::SeenTo;
 use crate::tool::answer_schema::closed;
 use crate::value::NodeValue;
 
-/// Finds what a reference is to.
+/// Resolves the callee of a reference from its kind and name.
 pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, String>;
 
 impl Graph {
-    /// The workflow that it describes, in the form that is executed.
+    /// Builds the plan of the graph.
     ///
     /// # Errors
-    /// All problems, a line each.
+    /// All problems, one per line.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
         self.checked(resolve, false)
     }
 
-    /// The same; of a draft, where others were left out, nodes are not looked at together.
+    /// Checks the graph and builds its plan. A draft lacks the nodes that could not be read, so its
+    /// nodes are not checked together.
     pub(super) fn checked(&self, resolve: Resolve<'_>, is_draft: bool) -> Result<Spec, String> {
+        // Consultations of the graph's decider become nodes, so that the checks below see them.
         let (graph, added) = self.with_decisions();
         let graph = &*graph;
         let mut loading = Loading::new(graph, &added, resolve);
@@ -84,7 +86,8 @@ impl Graph {
             let near = did_you_mean(nearest(&graph.output, graph.nodes.iter().map(|node| node.name.as_str())));
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", graph.output));
         }
-        // What a name leads to that is not known changes nothing of when nodes begin.
+        // An unknown callee does not change when nodes begin, so the graph need not be whole for
+        // this check.
         if let (true, Some(output)) = (is_connected && !is_draft, output) {
             problems.extend(problems_of_plan(&nodes, index(output)));
         }
@@ -102,38 +105,42 @@ impl Graph {
     }
 }
 
+/// State of building the plan of a graph. Nodes are added in dependency order, so the nodes above
+/// are known when a node is checked.
 pub(super) struct Loading<'a> {
     pub(super) graph: &'a Graph,
     pub(super) resolve: Resolve<'a>,
     order: Vec<&'a GraphNode>,
     pub(super) names: Names,
-    /// The schemas of the outputs of those nodes that were looked at.
+    /// Schemas of the outputs of the nodes that were checked.
     pub(super) schemas: HashMap<&'a str, Value>,
-    /// Those of which more is known where the node begins that is looked at.
+    /// Schemas that facts known at the current node narrow down.
     narrow: Narrow,
     pub(super) facts: Facts<'a>,
-    /// What they call.
+    /// Calls of the nodes that were checked, by node.
     calls: HashMap<&'a str, Vec<DryCall>>,
-    /// What is wrong with values of a schema as what something takes: many nodes call the same with the same.
+    /// Argument problems by callee and schema of the arguments. Cached because many nodes make the
+    /// same call.
     misfits: HashMap<(ReferenceKind, String, String), Vec<String>>,
     pub(super) problems: Vec<String>,
-    /// The keys of the state that nodes are known to save.
+    /// State keys that nodes are known to save.
     pub(super) known_keys: BTreeSet<String>,
-    /// Whether nodes save fields whose names are not known.
+    /// `true` if nodes save fields with unknown names.
     pub(super) saves_any_key: bool,
-    /// The bare names in templates that are those of keys, each with its node.
+    /// Bare names in templates that are state keys, each with its node.
     pub(super) bare_keys: Vec<(&'a str, String)>,
-    /// The nodes that are decided on and were not looked at yet.
+    /// Nodes that a decider decides on and that were not checked yet.
     pub(super) asked: HashMap<&'a str, Asked>,
-    /// The nodes that decide on others, by the names of those.
+    /// Nodes that decide, by the name of the node that they decide on.
     pub(super) deciders: HashMap<&'a str, &'a GraphNode>,
-    /// The names of those among them that nobody wrote.
+    /// Names of the deciding nodes that were added for the graph's decider.
     added: &'a HashSet<String>,
-    /// The nodes whose failures lead to others.
+    /// Nodes whose failure is handled by an edge.
     rescued: HashSet<&'a str>,
-    /// Whether all names were looked up.
+    /// `false` if a callee is unknown and was not reported. A plan is not built then.
     pub(super) is_whole: bool,
-    /// Whether all that nodes read and follow is there, so that it is known when each begins.
+    /// `true` if all nodes that are read or followed exist, so that it is known when each node
+    /// begins.
     pub(super) is_connected: bool,
 }
 
@@ -200,12 +207,12 @@ impl<'a> Loading<'a> {
         let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
         let (mut reads, mut after) = (Vec::new(), Vec::new());
         let given = node.reads.iter().map(|read| (read.as_str(), false));
-        // Whether an edge is taken is not asked before all has ended that its condition looks at.
+        // The condition of an edge is evaluated only after all nodes that it reads have ended.
         let of_edges = node.edges.iter().flat_map(|edge| edge.when.iter().flat_map(|when| when.reads(is_node)));
         for (read, may_miss) in given.chain(own).chain(of_edges.map(|(read, _)| (read, true))) {
             let Some(at) = self.named(name, read) else { continue };
             let optional = After { node: at, why: OrderReason::Optional };
-            // Of an edge that is not waited for, the output is there or is not.
+            // An edge that is not waited for has an optional output.
             match may_miss || late(at) {
                 false if !reads.contains(&at) => reads.push(at),
                 true if !late(at) && !after.contains(&optional) => after.push(optional),
@@ -214,13 +221,15 @@ impl<'a> Loading<'a> {
         }
         after.retain(|after| !reads.contains(&after.node) && !waits_for(&entries, node.begins, after.node));
         let asked = node.after.iter().map(|name| (name, OrderReason::Asked));
+        // Order edges to optional outputs were derived from the reads above.
         let ordered = node.order.iter().filter(|edge| edge.reason != OrderReason::Optional);
         for (before, why) in asked.chain(ordered.map(|edge| (&edge.node, edge.reason))) {
             if let Some(node) = self.named(name, before) {
                 after.push(After { node, why });
             }
         }
-        // What is known where the last node begins is no longer asked for, and is added to in place.
+        // Drop the schemas of the last node first. Schemas that are shared with them would be
+        // copied when facts are added.
         self.narrow = Narrow::new();
         self.check_edges(node);
         let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
@@ -230,7 +239,8 @@ impl<'a> Loading<'a> {
         self.narrow = self.facts.narrow(name, read_by_it, |of| self.schemas.get(of));
         self.check_state(node);
         if self.added.contains(name) {
-            // It has the edges of the node that it decides on, which says what is wrong with them.
+            // An added deciding node has the edges of the node that it decides on. That node
+            // reports their problems.
             self.problems.truncate(known);
         }
         let (kind, body, callees) = self.body(node);
@@ -239,8 +249,8 @@ impl<'a> Loading<'a> {
         self.check_saves(node);
         self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
-        // The policy of the tool applies to the node, and to each item and round. A call that asks a person is recorded by
-        // itself and applies its policy itself.
+        // The policy of the tool applies to the node, and to each item and round. A call that asks
+        // a person has its own record and applies its policy itself.
         let asking = callees.iter().any(Callee::asks);
         let direct = matches!(
             node.does,
@@ -251,7 +261,8 @@ impl<'a> Loading<'a> {
             [callee] if asking && kind == NodeKind::Step => question = callee.question_of_call(&mut policy),
             [_] if asking => {}
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
-            // Branches have one policy, and no record of their own that says how far one came.
+            // Branches share one policy, and their progress is not recorded. So the node can be
+            // repeated only if every branch can.
             all if all.iter().any(|callee| !callee.is_repeatable()) => {
                 policy.repeatable.get_or_insert(false);
             }
@@ -298,7 +309,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// The place of a node, by its name.
+    /// Returns the index of a node by its name. Reports an unknown name as a problem of `node`.
     fn named(&mut self, node: &str, name: &str) -> Option<NodeIndex> {
         let found = self.names.get(name).copied();
         if found.is_none() {
@@ -370,7 +381,8 @@ impl<'a> Loading<'a> {
 
     fn body(&mut self, node: &'a GraphNode) -> (NodeKind, Body, Vec<Callee>) {
         let name = &node.name;
-        // What it would call is not known: it is some step, of which nothing else is said, and which is never executed.
+        // An unknown callee becomes a step that is never executed, so that the rest of the graph
+        // can be checked.
         let unknown: Step = Arc::new(|_, _| Err(StepError::new(FailureKind::NotFound, "what it calls is not known")));
         let unusable = (NodeKind::Step, Body::Step(unknown), Vec::new());
         let Some(does) = &node.does else {
@@ -398,12 +410,12 @@ impl<'a> Loading<'a> {
                 let list = self.outputs().get(items).cloned().unwrap_or(Value::Bool(true));
                 self.fits_schema(name, &format!("the list of items, `{items}`,"), &list, &json!({"type": "array"}));
                 match list.get("prefixItems") {
-                    // Each has a schema of its own.
+                    // Each item has its own schema.
                     Some(_) => Value::Bool(true),
                     None => part_at(&list, "/0"),
                 }
             }
-            // The first round has another one than the next ones.
+            // The item of the first round has another schema than the items of the next rounds.
             _ => Value::Bool(true),
         };
         let item = has_item.then_some(&item);
@@ -427,6 +439,7 @@ impl<'a> Loading<'a> {
             let mut taken = BTreeSet::new();
             let mut all = Vec::new();
             for (call, called) in bodies() {
+                // Names of branches must differ: they are part of recorded paths.
                 let branch =
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
@@ -475,7 +488,8 @@ impl<'a> Loading<'a> {
         (kind, body, callees)
     }
 
-    /// The schema of a node's output: what is declared, or else what follows from what it does.
+    /// Derives the schema of a node's output. A declared schema takes precedence over the schema
+    /// that follows from the node's behaviour.
     fn derive(&mut self, node: &'a GraphNode, callees: &[Callee]) {
         let of = |mapping: &Mapping| schema_of(mapping, self.outputs(), &Value::Bool(true));
         let calls = node.does.as_ref().map(GraphBody::calls).unwrap_or_default();
@@ -495,14 +509,14 @@ impl<'a> Loading<'a> {
             }
             Some(GraphBody::Map { .. }) => list_of(&output()),
             Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => one_of(calls.iter().zip(callees).map(given).collect()),
-            // It is the last round's, since there is one at least.
+            // There is at least one round, so this is the output of the last round.
             Some(GraphBody::Repeat { .. }) => output(),
         };
         let declared = node.schema.to_value();
         let schema = if declared == Value::Bool(true) {
             derived
         } else {
-            // That of an input or a question was read with the node.
+            // The schema of an input or a question was compiled with the body of the node.
             let is_read = matches!(node.does, None | Some(GraphBody::Ask(_)));
             if is_read || matches!(self.fits(&node.name, &node.schema), Fits::Schema(_)) {
                 let what = "its output, by its `schema`,";
@@ -514,7 +528,7 @@ impl<'a> Loading<'a> {
         self.schemas.insert(&node.name, schema);
     }
 
-    /// Notes where a value of one schema is not of another, as far as that is stated.
+    /// Reports a value of schema `given` that does not fit `expected`, if the schemas show this.
     pub(super) fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
         if let Assignable::No(places) = is_assignable_as_stated(given, expected) {
             let problem = |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
@@ -522,7 +536,8 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// Finds what is called, and checks what it is given; `item` is the schema of the item, where there is one.
+    /// Resolves the callee of a call, and checks the input of the call. `item` is the schema of the
+    /// item, if there is one.
     fn callee(&mut self, node: &str, call: &Reference, item: Option<&Value>) -> Option<Callee> {
         if item.is_none() {
             self.no_item(node, &call.with);
@@ -546,6 +561,7 @@ impl<'a> Loading<'a> {
                 Some(callee)
             }
             Err(problem) => {
+                // Without a message, the callee is unknown, which a check without names accepts.
                 match problem.is_empty() {
                     true => self.is_whole = false,
                     false => self.problems.push(format!("the node `{node}`: {problem}")),
@@ -566,19 +582,19 @@ impl<'a> Loading<'a> {
     }
 }
 
-/// Whether a node waits for another one by its edges.
+/// Returns true if the edges of a node make it wait for another node.
 fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
     begins.waits_for_all() && entries.iter().any(|entry| entry.from == node)
 }
 
-/// The name of a branch: that of what it calls, with a number from the second one on.
+/// Returns the name of a branch: the name of its callee, with a number from the second branch on.
 fn branch_name(call: &str, number: u32) -> String {
     let name = call.replace('/', ".");
     if number == 1 { name } else { format!("{name}-{number}") }
 }
 
 impl GraphNode {
-    /// What it calls, in words.
+    /// Returns the names of its callees, for display.
     pub(super) fn called(&self) -> String {
         let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
         match (self.calls.is_empty(), calls) {

@@ -1,17 +1,18 @@
-//! Checks at compile time that a collection which several nodes go through has one order. It exists only for the
-//! compiler's messages; it converts nothing.
+//! Checks at compile time that a collection that several nodes iterate over has a fixed order. It
+//! serves compiler messages only.
 //!
-//! It finds hash maps and sets by method resolution and not by name: an inherent method takes precedence over a trait's.
+//! Method resolution finds hash maps and sets, also under another name: an inherent method takes
+//! precedence over a method of a trait.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 
-/// A part of a value that more than one node goes through.
+/// A part of a value that more than one node iterates over.
 pub struct GoneThrough<'v, T: ?Sized>(pub &'v T);
 
-/// What has the same order whoever reads it.
+/// Collections with the same order for every reader.
 #[diagnostic::on_unimplemented(
     message = "each step that reads a `HashMap` or a `HashSet` would go through it in an order of its own",
     label = "another step goes through this too, in another order",
@@ -36,7 +37,7 @@ impl<T> GoneThrough<'_, HashSet<T, RandomState>> {
     }
 }
 
-/// Everything else.
+/// Implements the method for all other types.
 pub trait Ordered {
     fn in_one_order(&self) {}
 }

@@ -1,72 +1,78 @@
-//! The written order of a `#[workflow]`, where it can be observed. A node that writes begins when all nodes above it have
-//! succeeded, so it does not run after a failure. All nodes below begin when it has ended, so they see its effect, and their
-//! failures do not stop it. Nodes below a gate or a check begin after that has passed, also if the gate or check is in
-//! the body of a loop or a form. Steps that read run beside each other. A called workflow that neither writes nor asks counts
-//! as a step that reads, also if it has checks.
+//! Keeps the written order of a `#[workflow]` where it can be observed. A node that writes begins
+//! when all nodes above it have succeeded, so it does not run after a failure. All nodes below it
+//! begin when it has ended, so they see its effect, and their failures do not stop it. Nodes below
+//! a gate or a check begin after it has passed, even if it is inside a loop or a form. Steps that
+//! only read run concurrently. A called workflow that neither writes nor asks a person counts as a
+//! step that reads, even if it has checks.
 //!
-//! The plan does not show the calls of a plain function, so its node is opaque. It runs beside others, and a tool that it calls
-//! waits for its turn, which the driver opens. Gates, and steps that are known to read data that others change, begin when the
-//! opaque nodes above have ended.
+//! The plan does not show the calls of a plain function, so the node of such a call is opaque. It
+//! runs concurrently with other nodes. If it calls a tool with side effects, the call waits for its
+//! turn, which the driver opens. Gates, and steps that are known to read data that other steps
+//! change, begin when the opaque nodes above have ended.
 //!
-//! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
-//! by hand has the edges that its author wrote.
+//! Edges are added while a workflow is built. A workflow that is built without the macro has only
+//! the edges that its author wrote.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 
-/// The effect of a node on the order of others. Inputs and joins have none: they neither wait, nor do others wait for them.
+/// Effect of a node on the order of other nodes. Inputs and joins have none: they do not wait, and
+/// other nodes do not wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Role {
-    /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside
-    /// others, between the writes.
+    /// `true` if the node changes something. It waits until all nodes above have succeeded, and all
+    /// nodes below wait for it. Other nodes run concurrently between the writes.
     pub(super) writes: bool,
-    /// The steps above that must have ended before it begins.
+    /// Steps above that must end before the node begins.
     pub(super) looks: LooksAt,
-    /// It may call functions that the plan does not show, and these may write.
+    /// `true` if the node may call functions that the plan does not show and that may write.
     pub(super) is_opaque: bool,
-    /// It is known to read data that a step above may have changed.
+    /// `true` if the node is known to read data that a step above may have changed.
     pub(super) reads: bool,
-    /// The gate or the check that it is, or that is within it: nothing below it begins before that has passed.
+    /// Gate or check that the node is or contains. Nodes below it begin only after that has passed.
     pub(super) barrier: Option<OrderReason>,
 }
 
-/// The steps above a node that must have ended before it begins, besides those whose values it reads.
+/// The steps above a node that must have ended before it begins, besides those whose values it
+/// reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LooksAt {
-    /// No others: it depends on its values only.
+    /// No other steps: the node depends only on the values that it reads.
     #[default]
     Values,
-    /// All steps that may change data: it depends on their effects.
+    /// All steps that may change data: the node depends on their effects.
     Effects,
-    /// All steps: it depends on a clock or the like.
+    /// All steps: the node depends on a clock or the like.
     Everything,
 }
 
-/// What is waited for at a place of the source.
+/// Nodes that the next node may have to wait for, at one position in the source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frontier {
-    /// The last gates and checks; several when they are in different arms.
+    /// Last gates and checks. There are several if they are in different arms.
     barriers: Vec<After>,
-    /// The last nodes that write.
+    /// Last nodes that write.
     writes: Vec<NodeIndex>,
-    /// The nodes that can fail since then.
+    /// Nodes since the last write whose failure fails the run.
     above: Vec<NodeIndex>,
-    /// The nodes since then that may write.
+    /// Nodes since the last write that may write.
     opaque: Vec<NodeIndex>,
 }
 
-/// The order at the place where nodes are added now.
+/// State of the order at the position where nodes are added.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     now: Frontier,
-    /// What was waited for where a router stands; each of its arms begins with that.
+    /// Frontiers at the positions of routers. Each arm of a router begins with the router's
+    /// frontier.
     at_router: HashMap<NodeIndex, Frontier>,
 }
 
 impl Order {
-    /// The order edges of the node that is added next, which is not yet among `nodes`.
+    /// Returns the order edges of `next`, which is the node to be added to `nodes`, and updates the
+    /// frontier.
     pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
         let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
@@ -82,9 +88,11 @@ impl Order {
         let opaque = opaque.map(edge(if is_write { OrderReason::Above } else { OrderReason::Write }));
         let mut wanted: Vec<After> =
             self.now.barriers.iter().copied().chain(writes).chain(above).chain(opaque).collect();
-        // A later one often waits for the earlier ones.
+        // Later nodes come first: they often wait for the earlier ones, which then need no edge.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
         let mut edges: Vec<After> = Vec::new();
+        // Two searches, because an edge to a gate or a check may be omitted only if the remaining
+        // edges skip the node as well when the gate or the check fails.
         let (mut all, mut holding) = (StepsAbove::new(next, false), StepsAbove::new(next, true));
         for after in wanted {
             let before = if after.why.holds_back() { &mut holding } else { &mut all };
@@ -114,7 +122,8 @@ impl Order {
         match role.barrier {
             Some(why) => {
                 self.now.barriers = vec![After { node: at, why }];
-                // One that is out of the order of writes has not waited for those above it.
+                // A node that is exempt from the order of writes has not waited for the writes
+                // above it.
                 if sees_writes {
                     self.now.writes.clear();
                 }
@@ -125,13 +134,14 @@ impl Order {
         edges
     }
 
-    /// An arm of a router begins; gives what was waited for before it.
+    /// Begins an arm of a router. Returns the frontier before the arm, for
+    /// [`close_arm`](Self::close_arm).
     pub(super) fn open_arm(&mut self, router: NodeIndex) -> Frontier {
         let start = self.at_router.entry(router).or_insert_with(|| self.now.clone()).clone();
         std::mem::replace(&mut self.now, start)
     }
 
-    /// The arm ends: whatever is below waits for what is last in it, too.
+    /// Ends the arm. Nodes below also wait for the last nodes in the arm.
     pub(super) fn close_arm(&mut self, before: Frontier) {
         let arm = std::mem::replace(&mut self.now, before);
         for barrier in arm.barriers {
@@ -150,8 +160,8 @@ impl Order {
     }
 }
 
-/// The nodes that a node waits for, directly or through others, from the last to the first. With `only_holding`, follows
-/// only edges that skip a node when a gate or a check above it fails.
+/// The nodes that a node waits for, directly or through others, from the last to the first. With
+/// `only_holding`, follows only edges that skip a node when a gate or a check above it fails.
 struct StepsAbove {
     only_holding: bool,
     next: BinaryHeap<NodeIndex>,
@@ -180,7 +190,8 @@ impl StepsAbove {
 
     /// Returns true if `wanted` is one of them. Calls must pass nodes in descending order.
     fn includes(&mut self, nodes: &[NodeSpec], wanted: NodeIndex) -> bool {
-        // Every node stands after all that it waits for.
+        // Each node comes after the nodes that it waits for, so only later nodes can lead to
+        // `wanted`.
         while let Some(last) = self.next.peek().copied().filter(|last| *last > wanted) {
             self.next.pop();
             if let Some(node) = nodes.get(last as usize) {

@@ -1,4 +1,4 @@
-//! `Outputs`: what the nodes of a run have given so far, by their places. It is read by all that makes values of it.
+//! `Outputs`: access to the outputs that the nodes of a run have so far, by node index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,44 +7,45 @@ use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::value::Encoded;
 
-/// The place of a node in its workflow.
+/// Index of a node in its plan.
 pub(crate) type NodeIndex = u32;
 
-/// The outputs of nodes, by their place.
+/// Outputs of nodes, by index.
 pub(crate) trait Outputs {
     fn output(&self, node: NodeIndex) -> Option<&Encoded>;
 
-    /// The failure of a node that an edge leaves which is taken when it fails.
+    /// Returns the failure of a node, if an edge is taken when the node fails.
     fn failure(&self, _: NodeIndex) -> Option<&Failure> {
         None
     }
 
-    /// What a call is given in place of what is made for it; `None` unless that was decided.
+    /// Returns the arguments that a decider has set for the call, if any. They replace the computed
+    /// arguments.
     fn given(&self) -> Option<&Encoded> {
         None
     }
 
-    /// What a step that decides on another one gives that one to see, where it was read before; `None` where it was not.
+    /// Returns the changes made by the deciding node with this index, if they were decoded before.
     fn revised(&self, _by: NodeIndex) -> Option<Arc<Revised>> {
         None
     }
 
-    /// The state that what is made of the outputs sees; `None` where it sees none.
+    /// Returns the state that values computed from these outputs can read, if any.
     fn state(&self) -> Option<&SavedByStep> {
         None
     }
 }
 
-/// What a node is given by a decision, in place of what it would see.
+/// Changes that a decider makes to the input of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Revised {
-    /// The outputs that it sees in place of those of nodes.
+    /// Outputs that replace the outputs of other nodes for this node.
     pub(crate) values: BTreeMap<NodeIndex, Encoded>,
-    /// What its call is given.
+    /// Arguments that replace the arguments of its call.
     pub(crate) given: Option<Encoded>,
 }
 
-/// The outputs of nodes, with the state that is seen at a place.
+/// Outputs of nodes, with the state at the position of a step.
 pub(crate) struct WithState<'o> {
     pub(crate) outputs: &'o dyn Outputs,
     pub(crate) state: SavedByStep,
@@ -68,7 +69,7 @@ impl Outputs for WithState<'_> {
     }
 }
 
-/// Outputs and failures apart from their run, by the places of their nodes.
+/// Copies of outputs and failures by node index, usable without their run.
 #[derive(Default)]
 pub(crate) struct GivenOutputs {
     pub(crate) outputs: BTreeMap<NodeIndex, Encoded>,

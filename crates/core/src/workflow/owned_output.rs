@@ -1,8 +1,9 @@
-//! Checks at compile time that what a node gives owns its data. It exists only for the compiler's messages; it
-//! converts nothing.
+//! Checks at compile time that the output of a node owns its data. It serves compiler messages
+//! only.
 //!
-//! `&str` has all traits of a value, for some lifetime, so the compiler would report the lifetimes of our code. A borrow is
-//! found by method resolution: an inherent method takes precedence over a trait's.
+//! `&str` implements all traits of a value for some lifetime, so the compiler would report
+//! lifetimes in generated code. Method resolution finds borrows instead: an inherent method takes
+//! precedence over a method of a trait.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -11,10 +12,11 @@ use std::path::Path;
 
 use super::node_handle::Handle;
 
-/// The output of a node, when all of the body is known.
+/// The output of a node, checked when the whole body is typed.
 pub struct Output<'h, H>(pub &'h H);
 
-/// What is not borrowed.
+/// Bound for outputs that own their data. Its message reports a borrow, because no borrow
+/// implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is borrowed, and what a workflow binds is recorded, so it owns its data",
     label = "record a copy with `.to_owned()`, or borrow where it is read",
@@ -23,14 +25,15 @@ pub struct Output<'h, H>(pub &'h H);
 )]
 pub trait OwnedOutput {}
 
-/// What serde reads back as a borrow. Of any other reference, it reports itself that there is no such value.
+/// Types that serde can deserialize as a borrow. For any other reference, serde's missing
+/// implementation is reported.
 pub trait ReadAsBorrow {}
 
 impl ReadAsBorrow for str {}
 impl ReadAsBorrow for [u8] {}
 impl ReadAsBorrow for Path {}
 
-/// A borrow, or something that holds one.
+/// A borrow, or a collection of borrows.
 pub trait Borrowing {
     type Itself;
 }
@@ -39,7 +42,7 @@ impl<T: ReadAsBorrow + ?Sized> Borrowing for &T {
     type Itself = Self;
 }
 
-/// Collections of borrows are borrows.
+/// Implements the trait for collections of borrows.
 macro_rules! borrowing_collections {
     ($($collection:ty where $($param:ident),*;)*) => {
         $(impl<T: Borrowing $(, $param)*> Borrowing for $collection {
@@ -65,7 +68,7 @@ impl<T: Borrowing, const N: usize> Borrowing for [T; N] {
     type Itself = Self;
 }
 
-// One `impl` for all of them, so that the compiler has no choice to report where a type is unknown by a mistake.
+// A single `impl` leaves the compiler no choice to report if a mistake makes the type unknown.
 impl<O: Borrowing> Output<'_, Handle<O>> {
     pub fn owned(&self)
     where
@@ -74,7 +77,7 @@ impl<O: Borrowing> Output<'_, Handle<O>> {
     }
 }
 
-/// Everything else.
+/// Implements the method for all other outputs.
 pub trait OtherOutput {
     fn owned(&self) {}
 }

@@ -1,4 +1,5 @@
-//! `NodePolicy`: retries, time-out, approval and reaction to a failure of a node. The machine applies it.
+//! `NodePolicy`: retries, time-out, approval and the effect of a failure of a node. The workflow
+//! machine applies it.
 
 use std::time::Duration;
 
@@ -9,25 +10,25 @@ use crate::on_timeout::OnTimeout;
 use crate::tool::NodeQuestion;
 use crate::tool_definition::ToolPolicy;
 
-/// How often and when a failed node is tried again.
+/// Number and timing of retries after a failure of a node.
 ///
-/// The default is one attempt: nothing is tried again.
+/// The default is one attempt without retries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields, expecting = "a policy of retries, such as {\"max_attempts\": 3}")]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// The most attempts, the first one included; 0 counts as 1.
+    /// Maximum number of attempts, including the first one. 0 counts as 1.
     pub max_attempts: u32,
-    /// The pause before the second attempt, in milliseconds. Default: 500.
+    /// Delay before the second attempt, in milliseconds. Default: 500.
     pub backoff_ms: u64,
-    /// What each further pause is multiplied by. Default: 2.
+    /// Factor between one delay and the next. Default: 2. A factor below 1 counts as 1.
     pub backoff_multiplier: f64,
-    /// The longest pause, in milliseconds. Default: 60,000.
+    /// Maximum delay, in milliseconds. Default: 60,000.
     pub max_backoff_ms: u64,
-    /// Which failures are worth another attempt. Empty, the default: all but wrong input, missing permission and
-    /// cancellation. A failure that no attempt can change is never worth one, whatever is said here; see
-    /// [`Failure::may_pass`].
+    /// Classes of failures that are retried. If empty (the default), all failures are retried
+    /// except wrong input, missing permission and cancellation. A failure that no attempt can
+    /// change is never retried; see [`Failure::may_pass`].
     pub retry_on: Vec<FailureClass>,
 }
 
@@ -38,19 +39,20 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// So many attempts after the first one.
+    /// Creates a policy with this number of attempts after the first one.
     pub fn retries(retries: u32) -> Self {
         Self { max_attempts: retries.saturating_add(1), ..Self::default() }
     }
 
-    /// The pause before the second attempt, in whole milliseconds.
+    /// Sets the delay before the second attempt, in whole milliseconds.
     #[must_use]
     pub fn backoff(mut self, pause: Duration) -> Self {
         self.backoff_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// What each further pause is multiplied by, and the longest pause. A factor below 1 counts as 1.
+    /// Sets the factor between one delay and the next, and the maximum delay. A factor below 1
+    /// counts as 1.
     #[must_use]
     pub fn growing(mut self, factor: f64, longest: Duration) -> Self {
         self.backoff_multiplier = factor;
@@ -58,18 +60,19 @@ impl RetryPolicy {
         self
     }
 
-    /// Which failures are worth another attempt.
+    /// Sets the classes of failures that are retried.
     #[must_use]
     pub fn retry_on(mut self, classes: impl IntoIterator<Item = FailureClass>) -> Self {
         self.retry_on = classes.into_iter().collect();
         self
     }
 
-    /// How long to wait after a failed attempt; `None` when it was the last one or is not worth another.
+    /// Returns the delay before the next attempt, or `None` if the failed attempt was the last one.
     pub(super) fn delay(&self, failures: u32, failure: &Failure) -> Option<Duration> {
         if failures >= self.max_attempts.max(1) || !self.is_worth_another(failure) {
             return None;
         }
+        // The first delay is `backoff_ms` itself.
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let factor = self.backoff_multiplier.max(1.0).powi(exponent);
         #[expect(clippy::cast_precision_loss, reason = "a pause of 2^53 ms and its neighbour are the same pause")]
@@ -89,65 +92,73 @@ impl RetryPolicy {
     }
 }
 
-/// What a node that has failed for good means for the run.
+/// Effect on the run if a node has failed for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnError {
-    /// The run fails; how its other nodes end is the [`StopPolicy`]'s.
+    /// The run fails. The [`StopPolicy`] determines how its other nodes end.
     #[default]
     Fail,
-    /// The node counts as skipped: nodes that read its output are skipped too, the rest continues.
+    /// The node counts as skipped. Nodes that read its output are skipped too, and all other nodes
+    /// continue.
     Skip,
 }
 
-/// What the other nodes do when one has failed for good.
+/// Reaction of the other nodes if a node has failed for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopPolicy {
-    /// They are cancelled, and the run fails at once. In a `#[workflow]`, those written below the failed node are; those
-    /// above it go to their end first, and the first failure in written order is the run's.
+    /// The other nodes are cancelled, and the run fails at once. In a `#[workflow]`, only the nodes
+    /// written below the failed node are cancelled. Nodes above it run to their end first, and the
+    /// run fails with the first failure in written order.
     #[default]
     FailFast,
-    /// Those that do not depend on it run to their end; then the run fails.
+    /// Nodes that do not depend on the failed node run to their end. Then the run fails.
     BestEffort,
 }
 
-/// What is done about one node. The default tries once, without a time limit, and fails the run.
+/// Policy of a node. By default, a node has one attempt and no time limit, and its failure fails
+/// the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields, expecting = "a node's policy, such as {\"timeout_ms\": 1000}")]
 #[non_exhaustive]
 pub struct NodePolicy {
-    /// When a failed attempt is followed by another.
+    /// Retries after a failed attempt.
     #[serde(skip_serializing_if = "is_default")]
     pub retry: RetryPolicy,
-    /// The longest one attempt may take, in milliseconds; for a gate, how long the answer is waited for.
+    /// Maximum duration of one attempt, in milliseconds. For a gate, the maximum wait for the
+    /// answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What its failure means for the run.
+    /// Effect of a failure on the run.
     #[serde(skip_serializing_if = "is_default")]
     pub on_error: OnError,
-    /// A question that a person must grant before the node begins. It is asked with the values that the node reads. Of a node
-    /// that is data it is a [template](crate::template), and of others a constant text.
+    /// Question that a person must approve before the node begins. The question shows the values
+    /// that the node reads. For a node that is data, the text is a [template](crate::template). For
+    /// other nodes, it is a constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<String>,
-    /// How long the answer to that question is waited for, in milliseconds; without it, for ever.
+    /// Maximum wait for the answer to that question, in milliseconds. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve_timeout_ms: Option<u64>,
-    /// What happens when nobody has answered in time: within `approve_timeout_ms`, or within `timeout_ms` of a gate.
+    /// Reaction if a question is not answered in time: within `approve_timeout_ms`, or within
+    /// `timeout_ms` for a gate.
     #[serde(skip_serializing_if = "is_default")]
     pub on_timeout: OnTimeout,
-    /// The most items of a map, or branches of a race, that run at once.
+    /// Maximum number of items of a map, or branches of a race, that run at the same time. Default:
+    /// all of them, within the limit of the workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Whether the node may be run again when its process ended in the middle of it. Default: a tool says so itself;
-    /// everything else may.
+    /// `true` if the node may run again after its process ended while the node was running.
+    /// Default: as declared by the tool that the node calls, and `true` for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeatable: Option<bool>,
-    /// Whether it observes: it sees the [state](crate::state), and a change of the state, an artifact or a message of a
-    /// mailbox in it, or in what it calls, is an error. Default: `false`.
+    /// `true` if the node only observes. It sees the [state](crate::state). A change of the state,
+    /// an artifact or a message of a mailbox in the node, or in a function that it calls, is an
+    /// error. Default: `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub tap: bool,
 }
@@ -157,7 +168,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl NodePolicy {
-    /// Tries again so many times after a failed first attempt.
+    /// Sets the number of attempts after a failed first attempt.
     #[must_use]
     pub fn retry(mut self, retries: u32) -> Self {
         self.retry.max_attempts = retries.saturating_add(1);
@@ -171,56 +182,56 @@ impl NodePolicy {
         self
     }
 
-    /// Bounds each attempt; of a gate, the waiting.
+    /// Limits the duration of each attempt. For a gate, limits the wait for the answer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// Sets what a failure means for the run.
+    /// Sets the effect of a failure on the run.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Asks a person before the node begins.
+    /// Asks a person for approval before the node begins.
     #[must_use]
     pub fn approve(mut self, question: impl Into<String>) -> Self {
         self.approve = Some(question.into());
         self
     }
 
-    /// Bounds how long the answer to the question before the node is waited for.
+    /// Limits the wait for the approval.
     #[must_use]
     pub fn approve_timeout(mut self, timeout: Duration) -> Self {
         self.approve_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// Sets what happens when nobody has answered in time.
+    /// Sets the reaction if a question is not answered in time.
     #[must_use]
     pub fn on_timeout(mut self, on_timeout: OnTimeout) -> Self {
         self.on_timeout = on_timeout;
         self
     }
 
-    /// Bounds how many items of a map run at once.
+    /// Limits the number of items of a map, or branches of a race, that run at the same time.
     #[must_use]
     pub fn concurrency(mut self, at_once: u32) -> Self {
         self.concurrency = Some(at_once);
         self
     }
 
-    /// Says whether the node may be run again when its process ended in the middle of it.
+    /// Sets whether the node may run again if its process ended while the node was running.
     #[must_use]
     pub fn repeatable(mut self, repeatable: bool) -> Self {
         self.repeatable = Some(repeatable);
         self
     }
 
-    /// Says that the node observes: it sees the state and changes nothing of it.
+    /// Declares that the node only observes: it sees the state and does not change it.
     #[must_use]
     pub fn tap(mut self) -> Self {
         self.tap = true;
@@ -232,7 +243,7 @@ impl NodePolicy {
     }
 }
 
-/// What a tool says of itself counts where the node says nothing.
+/// Applies the settings of a tool where the policy of the node leaves them open.
 pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     policy.repeatable.get_or_insert(tool.is_repeatable());
     if policy.timeout_ms.is_none()
@@ -253,6 +264,7 @@ pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, cal
         if policy.approve_timeout_ms.is_none()
             && let Some(timeout) = tool.approve_timeout
         {
+            // The reaction belongs to the time limit, so both come from the tool.
             *policy = std::mem::take(policy).approve_timeout(timeout).on_timeout(tool.on_timeout.clone());
         }
     }
@@ -265,7 +277,8 @@ fn usual_question(call: &str) -> String {
 
 /// Returns the settings for the question of the call that a node consists of.
 pub(super) fn question_of_call(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) -> NodeQuestion {
-    // The default text does not show the arguments of the call, so the call makes its own. Described graphs contain it too.
+    // The default text does not show the arguments of the call, so the call makes its own.
+    // Described graphs contain it too.
     let text = policy.approve.clone().filter(|text| *text != usual_question(call));
     take_over_question(policy, tool, call);
     NodeQuestion {

@@ -1,4 +1,5 @@
-//! Texts of questions in graphs: templates over outputs and the state, filled when a person is asked. Asks nobody.
+//! Texts of questions in graphs: templates over outputs and the state. They are filled when the
+//! question is asked.
 
 #[cfg(feature = "dynamic")]
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::failure::FailureKind;
 const LARGEST: usize = 1 << 20;
 
 impl GraphNode {
-    /// The question of a node that is data, as a template. Code has its question as a constant.
+    /// Returns the question of a node that is data, as a template. The question of a node with code
+    /// is a constant.
     pub(super) fn question(&self) -> Option<&str> {
         match &self.does {
             Some(GraphBody::Ask(question)) => Some(&question.text),
@@ -32,8 +34,8 @@ impl GraphNode {
         }
     }
 
-    /// The nodes and inputs that the node itself reads: in what it does, and in its question. The flag says if one may be
-    /// missing.
+    /// Returns the nodes and inputs that the node itself reads, in its behaviour and in its
+    /// question. The flag is `true` if the value may be missing.
     pub(crate) fn reads_by_name<'n>(&'n self, is_node: IsNode<'_>) -> Vec<(&'n str, bool)> {
         let mut reads = self.does.as_ref().map(|does| does.reads(is_node)).unwrap_or_default();
         reads.extend(self.question().map(|text| reads_of_text(text, is_node)).unwrap_or_default());
@@ -49,7 +51,7 @@ impl GraphNode {
 }
 
 impl NodeSpec {
-    /// The question, as [`GraphNode::question`] gives it.
+    /// Returns the template of the question, as [`GraphNode::question`] does.
     pub(super) fn asked_text(&self) -> Option<&str> {
         match self.does.as_deref() {
             Some(GraphBody::Ask(question)) => Some(&question.text),
@@ -62,7 +64,7 @@ impl NodeSpec {
 struct NameInText<'t> {
     name: &'t str,
     is_node: bool,
-    /// Nothing but the name itself says that it is a key of the state.
+    /// `true` if only the name itself shows that it is a key of the state.
     is_bare: bool,
     is_optional: bool,
 }
@@ -84,28 +86,30 @@ fn names_in_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<NameInText<'t>> 
     names
 }
 
-/// The nodes and inputs that a question reads. The flag says if one may be missing.
+/// Returns the nodes and inputs that a question reads. The flag is `true` if the value may be
+/// missing.
 fn reads_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<(&'t str, bool)> {
     let names = names_in_text(text, is_node).into_iter().filter(|of| of.is_node);
     names.map(|of| (of.name, of.is_optional)).collect()
 }
 
-/// The keys of the state that a question reads. The flag marks bare names, which must be known.
+/// Returns the state keys that a question reads. The flag is `true` for a required bare name, which
+/// must be a known key.
 pub(super) fn state_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<(&'t str, bool)> {
     let names = names_in_text(text, is_node).into_iter().filter(|of| !of.is_node);
     names.map(|of| (of.name, of.is_bare && !of.is_optional)).collect()
 }
 
-/// The keys of the state without which a question cannot be asked.
+/// Returns the state keys that a question requires.
 pub(super) fn needed_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<&'t str> {
     let names = names_in_text(text, is_node).into_iter().filter(|of| !of.is_node && !of.is_optional);
     names.map(|of| of.name).collect()
 }
 
-/// Reads a question. `None` if the text has no brace and is asked as it is.
+/// Compiles the text of a question. Returns `None` if the text has no braces and needs no filling.
 ///
 /// # Errors
-/// The mistake in a placeholder.
+/// A message about the mistake in a placeholder.
 #[cfg(feature = "dynamic")]
 pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<QuestionText>, String> {
     if !text.contains(['{', '}']) {

@@ -1,5 +1,5 @@
-//! The calls of nodes that are data: of a tool, an agent or a workflow that was found by its name. What each asks for,
-//! such as a person's word or another attempt, is its node's, as where a function is called.
+//! Steps of nodes that are data: calls of a tool, an agent or a workflow that was found by its
+//! name. Approvals and retries are left to the node, as for the call of a function.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -28,24 +28,25 @@ use crate::tool::{
 };
 use crate::value::Encoded;
 
-/// What a reference was found to be.
+/// A resolved reference.
 #[derive(Clone)]
 pub(crate) enum Callee {
     Tool(ToolRef),
-    /// A tool of a toolset, as it was when the graph was read. What is called is the tool of its name that the toolset
-    /// has when the node begins.
+    /// A tool of a toolset, as it was when the graph was read. When the node begins, the toolset's
+    /// current tool with the same name is called.
     Fetched(ToolsetRef, ToolRef),
-    /// A tool of a toolset that could not be fetched when the graph was read, with a definition of its name alone. It is
-    /// fetched when the node begins, so only that node fails.
+    /// A tool of a toolset that could not be fetched when the graph was read. Its definition has a
+    /// name only. The tool is fetched when the node begins, so a failure affects only that node.
     Unfetched(ToolsetRef, Arc<ToolDefinition>),
     Agent(ErasedAgent),
-    /// An `#[agent]`, which is given the arguments of its function.
+    /// An `#[agent]` function, which takes its arguments as an object.
     LinkedAgent(&'static AgentDefinition),
     Workflow(Arc<Spec>),
 }
 
 impl Callee {
-    /// The function behind a tool, whose call is then the node's and is not recorded a second time.
+    /// Returns the function of a tool. The node then records its call, so the function does not
+    /// record it again.
     pub(super) fn function(&self) -> Option<TypeId> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
@@ -53,7 +54,7 @@ impl Callee {
         }
     }
 
-    /// The key of the state under which an agent saves its answer.
+    /// Returns the key of the state under which an agent saves its answer.
     pub(super) fn saved_key(&self) -> Option<Arc<str>> {
         match self {
             Self::Agent(agent) => agent.saved_key().cloned(),
@@ -62,8 +63,10 @@ impl Callee {
         }
     }
 
-    /// What of it belongs to what a run began with. Tools of toolsets are fetched for each run; one whose policy has changed
-    /// fails its node. A toolset whose tools were not known is recorded: they stay unknown to the plan of the run.
+    /// Returns the callee as a part of the definition that a run began with. Tools of toolsets are
+    /// not part of it: they are fetched for each run, and a changed policy fails the node. A
+    /// toolset whose tools were unknown is recorded, because its tools stay unknown to the plan of
+    /// the run.
     pub(super) fn referenced(&self) -> Option<Referenced> {
         match self {
             Self::Tool(tool) => Some(Referenced::Tool(Arc::clone(tool.definition()))),
@@ -83,7 +86,8 @@ impl Callee {
         }
     }
 
-    /// Whether it changes something outside of the run, as far as that is declared.
+    /// Returns true if the callee is declared to change something outside of the run. A workflow
+    /// also counts if it asks a person.
     pub(super) fn writes(&self) -> bool {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.effects == Effects::Write,
@@ -94,12 +98,13 @@ impl Callee {
         }
     }
 
-    /// Whether a person must agree to it.
+    /// Returns true if a person must approve the call.
     pub(super) fn asks(&self) -> bool {
         matches!(self, Self::Tool(tool) | Self::Fetched(_, tool) if tool.definition().policy.approve)
     }
 
-    /// Whether it may be called again when nobody knows how it ended. Agents and workflows continue from their records.
+    /// Returns true if the call may be repeated when its outcome is unknown. Agents and workflows
+    /// continue from their records.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.is_repeatable(),
@@ -108,7 +113,7 @@ impl Callee {
         }
     }
 
-    /// What a tool says of itself counts where the node says nothing.
+    /// Applies the settings of a tool where the policy of the node leaves them open.
     pub(super) fn take_over(&self, policy: &mut NodePolicy) {
         if let Some(definition) = self.definition() {
             super::policy::take_over(policy, &definition.policy, definition.catalogue_name());
@@ -122,7 +127,7 @@ impl Callee {
         Some(Arc::new(question))
     }
 
-    /// The JSON Schema of what it gives; any value where that is not known.
+    /// Returns the JSON Schema of the answer. If it is unknown, any value is accepted.
     pub(super) fn output_schema(&self) -> Value {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
@@ -133,7 +138,7 @@ impl Callee {
         }
     }
 
-    /// The call, as a dry run shows it.
+    /// Returns the call for the report of a dry run.
     pub(super) fn dry_call(&self) -> DryCall {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => {
@@ -146,20 +151,20 @@ impl Callee {
         }
     }
 
-    /// What it is, in words, and the JSON Schema of the object that it takes; of an agent that was
-    /// given, which takes any value, nothing.
+    /// Returns a description of the callee and the JSON Schema of its input object. Returns `None`
+    /// for a registered agent, which takes any value, and for a tool that is not fetched.
     pub(super) fn takes(&self) -> Option<(String, Value)> {
         let takes = match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().parameters.clone(),
             Self::Workflow(spec) => super::Graph::of(spec).input_schema(),
-            // One without a schema is not found.
+            // An agent without a schema cannot be resolved.
             Self::LinkedAgent(agent) => agent.input_schema().ok()?,
             Self::Unfetched(..) | Self::Agent(_) => return None,
         };
         Some((self.in_words()?, takes))
     }
 
-    /// What it is, in words; of an agent that was given, nothing.
+    /// Returns a description of the callee, or `None` for a registered agent.
     pub(super) fn in_words(&self) -> Option<String> {
         Some(match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
@@ -170,8 +175,8 @@ impl Callee {
         })
     }
 
-    /// What is wrong with a value of this schema as what it is given: where it is of another type, as far as that is
-    /// stated.
+    /// Reports each place where a value of schema `given` has the wrong type for the callee, if the
+    /// schemas show this.
     pub(super) fn misfits(&self, given: &Value) -> Vec<String> {
         let Some((what, takes)) = self.takes() else { return Vec::new() };
         match is_assignable_as_stated(given, &takes) {
@@ -186,11 +191,11 @@ impl Callee {
         }
     }
 
-    /// What is wrong with what it is given, as far as that is seen before it runs.
+    /// Reports unknown and missing arguments of a call, if they can be seen before it runs.
     pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
         let Some((what, schema)) = self.takes() else { return Vec::new() };
         let Mapping::Object(fields) = with else {
-            // Its value is not known before it runs.
+            // The value of any other mapping is unknown before the call runs.
             return match with {
                 Mapping::First(all) => all.iter().flat_map(|one| self.problems_of(one)).collect(),
                 Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) | Mapping::State { .. } => {
@@ -203,6 +208,7 @@ impl Callee {
         let empty = serde_json::Map::new();
         let properties = schema["properties"].as_object().unwrap_or(&empty);
         let mut problems = Vec::new();
+        // Without this setting, the schema accepts unknown arguments.
         if schema["additionalProperties"] == false {
             for name in fields.keys().filter(|name| !properties.contains_key(*name)) {
                 let near = did_you_mean(nearest(name, properties.keys().map(String::as_str)));
@@ -217,12 +223,12 @@ impl Callee {
     }
 }
 
-/// A call, with what is made of its answer.
+/// A call, with the mapping of its answer.
 #[derive(Clone)]
 pub(super) struct Called {
     pub(super) callee: Callee,
     pub(super) gives: Option<Arc<Mapping>>,
-    /// The bindings of its node.
+    /// Bindings of the node.
     pub(super) bound: Arc<[ResolvedDependency]>,
 }
 
@@ -235,6 +241,7 @@ impl Called {
         let Self { callee, gives, bound } = self;
         let Some(gives) = gives else { return call(callee, cx, given, seen_to) };
         let most = cx.host().max_output_bytes;
+        // Only the mapping of the answer can have a field for the name of the chosen tool.
         let agent = match &callee {
             Callee::Agent(agent) => ChoosingAgent::new(agent, &cx, &bound),
             _ => None,
@@ -250,14 +257,15 @@ impl Called {
     }
 }
 
-/// A step that is one call; `seen_to` says who sees to the limits of a tool.
+/// Builds a step of one call. `seen_to` is its call site, which determines where the limits of a
+/// tool are applied.
 pub(super) fn step(called: Called, given: Given, seen_to: SeenTo) -> Step {
     Arc::new(move |cx, outputs| {
         given.then(cx, outputs, None, called.clone(), move |called, cx, given| called.begun(cx, given, seen_to))
     })
 }
 
-/// The same for each item.
+/// Builds a step of one call for each item.
 pub(super) fn item_step(called: Called, given: Given) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
         given.then(cx, outputs, Some(item), called.clone(), |called, cx, given| called.begun(cx, given, SeenTo::ByNode))
@@ -282,6 +290,7 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo)
                     ),
                 ));
             }
+            // The node was built without the policy of the tool, so the call applies it.
             call_tool(tool, cx, given, SeenTo::InBranch).await
         }),
         Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
@@ -295,11 +304,13 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo)
     }
 }
 
-/// The tool of the same name that a toolset has now. It stays this one while the call runs, whatever the toolset does.
+/// Returns the current tool of the same name in the toolset. The call keeps this tool even if the
+/// toolset changes.
 async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError> {
     let name = read.catalogue_name();
     let tool = named(toolset, name).await?;
-    // Its node was made of the policy: whether a person is asked, and whether it is called again after a crash.
+    // The node was built from the policy, for example its approval and its repetition after a
+    // crash.
     match tool.definition().policy == read.definition().policy {
         true => Ok(tool),
         false => Err(StepError::new(
@@ -309,7 +320,7 @@ async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError>
     }
 }
 
-/// The tool of a name that a toolset has now.
+/// Returns the current tool of this name in the toolset.
 async fn named(toolset: &ToolsetRef, name: &Arc<str>) -> Result<ToolRef, StepError> {
     let tools = toolset.tools().await.map_err(StepError::of)?;
     if let Some(tool) = tools.iter().find(|tool| tool.catalogue_name() == name) {
@@ -329,6 +340,7 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
         StepError::value(&format!("the answer of `{}` is not JSON", definition.catalogue_name()), error)
     };
     if definition.policy.approve {
+        // The call asks the person and records itself.
         let function = super::callee::function_of(&tool);
         let answer = call_with_approval(&tool, function, given.as_str()).await.map_err(StepError::recorded)?;
         return Encoded::from_json(answer).map_err(|error| not_json(&error));

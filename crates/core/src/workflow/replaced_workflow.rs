@@ -1,5 +1,6 @@
-//! The workflow that runs where something stands in for a workflow: it has the same name, inputs and output, and one
-//! step, which asks what stands in. So its records, retries and recovery are those of any workflow in a step.
+//! Builds the plan that runs if a workflow is replaced. It has the same name, inputs and output,
+//! and one step, which calls the replacement. So its records, retries and recovery are the same as
+//! for any workflow in a step.
 
 use std::sync::Arc;
 
@@ -15,20 +16,23 @@ use crate::error::{Error, Failure, Result};
 use crate::tool::{ReplacedError, StandIn};
 use crate::value::Encoded;
 
+/// Builds the plan of a replaced workflow.
+///
 /// # Errors
-/// [`Error::Build`] when it cannot be made.
+/// [`Error::Build`] if the plan cannot be built.
 pub(super) fn replaced(spec: &Spec, stand_in: StandIn) -> Result<Arc<Spec>> {
     let mut builder = Builder::new(Arc::clone(&spec.name));
     let inputs = spec.nodes.iter().filter(|node| node.kind == NodeKind::Input);
     let inputs: Vec<(String, RawHandle)> = inputs
         .map(|input| {
             let (name, of) = (input.path.names().to_owned(), (input.type_name.clone(), input.schema.clone()));
-            // The workflow itself has checked them.
+            // The inputs were checked against the types of the replaced workflow.
             let body = Body::Input { fits: Fits::Type(|_| Ok(())) };
             let at = builder.add(Node::new(name.as_str()), NodeKind::Input, Vec::new(), body, of);
             (name, at)
         })
         .collect();
+    // The step must not have the name of an input.
     let mut name = "replaced".to_owned();
     while inputs.iter().any(|(input, _)| *input == name) {
         name.push('_');

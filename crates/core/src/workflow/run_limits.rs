@@ -1,5 +1,5 @@
-//! `RunLimits`: what a workflow says about how long its runs may be executed and how often they may call models. It bounds
-//! nothing itself: a run takes it over when it begins, and records it.
+//! `RunLimits`: limits of the execution time and the model calls of a workflow's runs. A run copies
+//! and records them when it begins.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::RunTerms;
 
-/// Bounds of each run of a workflow, beside those that the run is started with; of two the smaller one counts. They are
-/// recorded when a run begins, so a run that is resumed has those it began with. A workflow that is called in another run has
-/// no run of its own: the limits of that run count, and these do not.
+/// Limits of each run of a workflow. If a run is started with limits too, the smaller ones apply.
+/// The limits are recorded when a run begins, so a resumed run keeps its limits. They do not apply
+/// if the workflow is called in another run: the limits of that run apply.
 ///
-/// Without any, a run has the limits of its runtime alone: see
+/// Without these limits, a run has only the limits of its runtime. See
 /// [`RuntimeBuilder::max_llm_calls`](crate::runtime::RuntimeBuilder::max_llm_calls).
 ///
 /// ```
@@ -31,21 +31,22 @@ use crate::event::RunTerms;
 #[doc(alias = "with_config")]
 #[non_exhaustive]
 pub struct RunLimits {
-    /// The most model calls of a run with everything that it starts.
+    /// Maximum number of model calls in a run, including the agents and workflows that it calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_llm_calls: Option<u32>,
-    /// The longest that a run may be executed, in milliseconds.
+    /// Maximum execution time of a run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
 impl RunLimits {
-    /// None.
+    /// Creates limits that restrict nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The most model calls of a run with everything that it starts, in all its lives. One more fails with
+    /// Sets the maximum number of model calls in a run, including the agents and workflows that it
+    /// calls. The count continues when the run is resumed. A further call fails with
     /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit).
     #[must_use]
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
@@ -53,9 +54,9 @@ impl RunLimits {
         self
     }
 
-    /// The longest that a run may be executed, in all its processes together; the time in which it is paused, for a person or
-    /// an operator, does not count. Then what is running is stopped and the run fails with
-    /// [`Error::Timeout`](crate::Error::Timeout).
+    /// Sets the maximum execution time of a run, in all its processes together. Time in which the
+    /// run is paused, for a person or an operator, does not count. At the limit, all running steps
+    /// are stopped, and the run fails with [`Error::Timeout`](crate::Error::Timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -66,7 +67,7 @@ impl RunLimits {
         *self == Self::default()
     }
 
-    /// Makes what a run is started with no more than this.
+    /// Lowers the limits in the terms of a run to these limits.
     pub(super) fn bound(self, terms: &mut RunTerms) {
         fn smaller<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
             one.into_iter().chain(other).min()

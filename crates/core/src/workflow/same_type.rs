@@ -1,6 +1,6 @@
-//! Checks that the arms of a router, or the branches of a race or a fallback, have one type, that a step without `?`
-//! gives a value, and that a step's error becomes the workflow's. It exists only for the
-//! compiler's messages; it decides nothing.
+//! Checks of types in a `#[workflow]`: the arms of a router, or the branches of a race or a
+//! fallback, have one type; a step without `?` outputs a value; the error of a step converts into
+//! the workflow's error. It serves compiler messages only.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -8,10 +8,11 @@ use super::node::Branch;
 use super::node_handle::Handle;
 use crate::value::NodeValue;
 
-/// The output of an arm. The compiler quotes the signature of [`Arms::arm`] when types differ, so it has a short name.
+/// Output of an arm. The name is short, because the compiler quotes the signature of [`Arms::arm`]
+/// if types differ.
 type Arm<T> = Handle<T>;
 
-/// The arms of a router, all of the first one's type.
+/// Arms of a router, all with the type of the first one.
 pub struct Arms<O>(pub(super) Vec<Handle<O>>);
 
 pub fn arms<O>() -> Arms<O> {
@@ -25,7 +26,7 @@ impl<O> Arms<O> {
         self
     }
 
-    /// An arm that never has a value, and so is of any type.
+    /// Adds an arm that never has a value and therefore fits any type.
     #[must_use]
     pub fn same(mut self, arm: Arm<O>) -> Self {
         self.0.push(arm);
@@ -33,7 +34,7 @@ impl<O> Arms<O> {
     }
 }
 
-/// The branches of a race or a fallback, all of the first one's type.
+/// Branches of a race or a fallback, all with the type of the first one.
 pub struct Branches<O>(pub(super) Vec<Branch<O>>);
 
 pub fn branches<O>() -> Branches<O> {
@@ -48,7 +49,7 @@ impl<O> Branches<O> {
     }
 }
 
-/// The output of an arm, beside that of the arms before it.
+/// Output of an arm that has the type of the arms before it.
 #[diagnostic::on_unimplemented(
     message = "this arm gives `{Self}`, and the arms before it give `{First}`",
     label = "expected `{First}`",
@@ -64,7 +65,7 @@ impl<T> SameArm<T> for T {
     }
 }
 
-/// The output of a branch, beside that of the branches before it.
+/// Output of a branch that has the type of the branches before it.
 #[diagnostic::on_unimplemented(
     message = "this branch gives `{Self}`, and the branches before it give `{First}`",
     label = "expected `{First}`",
@@ -80,7 +81,7 @@ impl<T> SameBranch<T> for T {
     }
 }
 
-/// The output of a step that a choice looks at.
+/// Output of a step that a `match` or an `if` inspects.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be matched in a workflow",
     label = "each arm reads this, so it is recorded",
@@ -92,7 +93,7 @@ pub trait MatchedOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> MatchedOutput for T {}
 
-/// The output of a step without `?`.
+/// Output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
     label = "if this is a `Result`, add `?` after `.await`",
@@ -105,7 +106,7 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// The error of a workflow, beside that of a step or a value in it.
+/// Conversion of the error of a step or a value into the error of the workflow.
 #[diagnostic::on_unimplemented(
     message = "`?` cannot convert the error `{Of}` into `{Self}`, the error of this workflow",
     label = "this fails with `{Of}`",
@@ -124,27 +125,27 @@ impl<E: From<Of>, Of> ErrorFrom<Of> for E {
     }
 }
 
-/// What a `?` stands after in a step.
+/// A step with `?` after it.
 pub struct TriedStep<S>(pub S);
 
 impl<T, Of> TriedStep<Result<T, Of>> {
-    /// A step's result with the workflow's error.
+    /// Converts the error of a step into the error of the workflow.
     pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
         self.0.map_err(E::error_from)
     }
 }
 
-/// What a form awaits: the `?` after the form is that of a step which can fail.
+/// A step in a form. The `?` after the form is the `?` of a step that can fail.
 pub struct FormStep<S>(pub S);
 
 impl<T, Of> FormStep<Result<T, Of>> {
-    /// A step's result with the workflow's error.
+    /// Converts the error of a step into the error of the workflow.
     pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
         self.0.map_err(E::error_from)
     }
 }
 
-/// A step in a form that cannot fail.
+/// A step in a form, if the step cannot fail.
 pub trait PlainStep {
     type Output;
 
@@ -159,17 +160,17 @@ impl<S> PlainStep for FormStep<S> {
     }
 }
 
-/// What a `?` stands after in a value that is one call.
+/// A value that is one call, with `?` after it.
 pub struct TriedValue<S>(pub S);
 
 impl<T, Of> TriedValue<Result<T, Of>> {
-    /// The result with the workflow's error.
+    /// Converts the error of a value into the error of the workflow.
     pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
         self.0.map_err(E::error_from)
     }
 }
 
-/// Of an `Option`, the compiler says itself how it becomes a `Result`.
+/// An `Option` with `?` after it. The compiler itself explains how it becomes a `Result`.
 pub trait OptionTried {
     type Tried;
 
@@ -192,14 +193,15 @@ impl<T> OptionTried for TriedValue<Option<T>> {
     }
 }
 
-/// What is awaited before it is tried. Nothing is.
+/// Bound that no future implements. Its message reports a `?` before the `.await`.
 #[diagnostic::on_unimplemented(
     message = "this is a future, which has no error before it is awaited",
     label = "add `.await` before `?`, as in `step(x).await?`"
 )]
 pub trait AwaitedBefore {}
 
-/// Of a future, the type that it would have is given to what is below, so that the mistake is reported once.
+/// A future with `?` after it. The code below gets the type of its output, so that the mistake is
+/// reported once.
 pub trait FutureTried {
     type Future: Future;
 
@@ -219,14 +221,14 @@ impl<S: Future> FutureTried for TriedValue<S> {
     }
 }
 
-/// What can be tried besides. Nothing can.
+/// Bound that no type implements. Its message reports a `?` after a value that is not a `Result`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `Result`, so there is no error to pass on",
     label = "remove the `?` after it"
 )]
 pub trait Fallible {}
 
-/// All else keeps its type, so that the mistake is reported once.
+/// Any other value with `?` after it. It keeps its type, so that the mistake is reported once.
 pub trait OtherTried {
     type Tried;
 

@@ -1,4 +1,5 @@
-//! What a node that is data saves of its output: the values under their keys. It saves nothing itself.
+//! Extracts the values that a node saves to the state from its output, if the node is data. The
+//! caller saves them.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +8,22 @@ use serde_json::Value;
 use super::state_reads::problem_of_key;
 use crate::value::Encoded;
 
-/// The key that stands for the fields of an object, each under its own name.
+/// Key that saves each field of an object under its own name.
 pub(super) const FIELDS: &str = "*";
 
-/// The values that are saved of an output, with their keys; a part that is not there is left out.
+/// Returns the values to save, with their keys. A part that does not exist is left out.
 ///
 /// # Errors
-/// When what is to be saved field by field is not an object, or a field has a name that is not one of a key.
+/// A message, if the part that `*` saves is not an object, or if a field has a name that is not a
+/// valid key.
 pub(super) fn saved_of(saves: &BTreeMap<String, String>, output: &Encoded) -> Result<Vec<(String, Encoded)>, String> {
-    // A whole output is copied and not read.
+    // Whole outputs are copied without parsing them.
     if saves.iter().all(|(key, at)| at.is_empty() && key != FIELDS) {
         return Ok(saves.keys().map(|key| (key.clone(), output.clone())).collect());
     }
     let whole: Value = output.decode().map_err(|error| format!("the output is not JSON: {error}"))?;
     let mut values: BTreeMap<&str, &Value> = BTreeMap::new();
-    // The fields come first: a key that is named counts more.
+    // `*` comes first in the order of the map, so keys that are named overwrite the fields.
     for (key, at) in saves {
         match (whole.pointer(at), key.as_str()) {
             (None, _) => {}

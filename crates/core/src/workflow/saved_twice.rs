@@ -1,9 +1,10 @@
-//! Whether two nodes that may run at the same time save one key of the state: the later one in the definition would count,
-//! whichever ended last, and nobody wrote that this is meant. Nodes of which at most one begins, since one router never takes
-//! the arms of both, may save one key: a reader sees that of the one that ran.
+//! Reports nodes that may run at the same time and save the same key of the state. The later node
+//! in the definition would win even if it ended first, which is hardly intended. Nodes in arms that
+//! a router never takes together may save the same key: readers see the value of the node that ran.
 //!
-//! It knows the keys that agents declare with `output_key`, and those that nodes of data save or change. What a tool sets
-//! through its context is not known before it runs, nor what is saved field by field.
+//! Keys are known from the `output_key` of agents, and from nodes of data that save or change the
+//! state. Keys that a tool sets through its context, and fields that are saved with `*`, are
+//! unknown before the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::outputs::NodeIndex;
 use super::spec::{NodeKind, NodeSpec};
 use super::taken_arms::ExclusiveArms;
 
-/// The keys that are saved twice at the same time, as far as callees are known. What nodes read and follow stands above them.
+/// Returns a problem for each key that may be saved twice at the same time. Only known callees
+/// count. Nodes must read and follow only nodes above them.
 pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
@@ -34,7 +36,7 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, Ar
             of_key.entry(key).or_default().push(NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX));
         }
     }
-    // Most savers of one key follow each other: then nothing else is asked.
+    // Most savers of a key follow each other. Drop such keys before the more expensive check.
     of_key.retain(|_, savers| savers.windows(2).any(|pair| !waits_for(nodes, pair[1], pair[0])));
     let mut savers: Vec<NodeIndex> = of_key.values().flatten().copied().collect();
     savers.sort_unstable();
@@ -62,7 +64,7 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, Ar
     problems
 }
 
-/// The first two of some savers, by their numbers, that may run at the same time.
+/// Returns the first two savers, by number, that may run at the same time.
 fn first_beside(
     savers: impl Iterator<Item = usize>,
     waits: &BitRows,
@@ -77,6 +79,7 @@ fn first_beside(
         }
         let pair = beside.iter().next().map(|first| (first, second));
         found = [found, pair].into_iter().flatten().min();
+        // No later pair can have an earlier first saver.
         if pair.is_some_and(|(first, _)| Some(first) == first_of_all) {
             break;
         }
@@ -86,9 +89,9 @@ fn first_beside(
     found
 }
 
-/// Whether a node begins only when another, which stands before it, is over.
+/// Returns true if a node begins only after another node above it has ended.
 fn waits_for(nodes: &[NodeSpec], node: NodeIndex, other: NodeIndex) -> bool {
-    // All that a node waits for stands above it.
+    // A node waits only for nodes above it.
     let between = node.saturating_sub(other) as usize;
     let (mut open, mut seen) = (vec![node], vec![false; between + 1]);
     while let Some(at) = open.pop() {
@@ -103,19 +106,20 @@ fn waits_for(nodes: &[NodeSpec], node: NodeIndex, other: NodeIndex) -> bool {
     false
 }
 
-/// What a node waits for. Of edges of which some are enough, it is known of none by itself.
+/// Returns the nodes that a node waits for. If some of its edges are enough, none of them is
+/// certain.
 fn before(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     let after = node.after.iter().map(|after| after.node);
     let entries = node.entries.iter().filter(|_| needs_all(node)).map(|entry| entry.from);
     node.reads.iter().copied().chain(after).chain(entries)
 }
 
-/// Whether a node begins only when all its edges are taken.
+/// Returns true if a node begins only when all its edges are taken.
 fn needs_all(node: &NodeSpec) -> bool {
     node.begins.waits_for_all() || node.begins.needed(node.entries.len()) >= node.entries.len()
 }
 
-/// Of each of some savers, by their numbers, those before it without whose end it does not begin.
+/// Returns for each saver the earlier savers that must end before it begins, all by number.
 fn waits_of(nodes: &[NodeSpec], savers: &[NodeIndex]) -> BitRows {
     let (mut all, mut of_savers) = (BitRows::new(nodes.len(), savers.len()), BitRows::new(savers.len(), savers.len()));
     let add = |all: &BitRows, own: &mut BitSet, above: NodeIndex| {
@@ -124,10 +128,11 @@ fn waits_of(nodes: &[NodeSpec], savers: &[NodeIndex]) -> BitRows {
     };
     for (at, node) in (0..).zip(nodes) {
         let mut own = BitSet::none(savers.len());
-        // What stands below is not waited for.
+        // Nodes below are not waited for.
         before(node).filter(|above| *above < at).for_each(|above| add(&all, &mut own, above));
         if !needs_all(node) {
-            // Whichever of its edges is taken, what stands before each of them is over.
+            // One of the edges is taken, so the node certainly waits for the nodes that come before
+            // each of them.
             let by_edge = node.entries.iter().map(|entry| {
                 let mut behind = BitSet::none(savers.len());
                 if entry.from < at {

@@ -1,4 +1,5 @@
-//! Which nodes a decider may skip, and which do not run by its decision. `decided.rs` reads the decision.
+//! Determines which nodes a decider may skip, and why a decision skips a node. `decided.rs` reads
+//! the decision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use super::entry::When;
 use super::machine::Machine;
 use super::spec::{NodeIndex, NodeSpec};
 
-/// Says of each node that is decided on whether it can be skipped, now that all are known.
+/// Records for each node that is decided on why it cannot be skipped, if there is a reason. Call it
+/// when all nodes are known.
 pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
     let decided = || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
     let names: HashMap<String, NodeIndex> = decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
@@ -15,7 +17,8 @@ pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
         return;
     }
     let mut needed = HashMap::new();
-    // One that asks about another node reads what that one does, and waits for the same.
+    // A deciding node reads and follows the same nodes as the node that it decides on, so it does
+    // not count.
     for node in nodes.iter().filter(|node| node.decides.is_none()) {
         let mut note = |of: NodeIndex, how: &str| {
             needed.entry(of).or_insert_with(|| format!("`{}` {how}", node.path));
@@ -43,7 +46,7 @@ pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
 }
 
 impl Machine {
-    /// Why a node does not run, by its decision.
+    /// Returns the reason if a decision skips the node.
     pub(super) fn decided_otherwise(&self, node: &NodeSpec) -> Option<Arc<str>> {
         let decided = node.decided.as_ref()?;
         let by = &self.spec().node(decided.by).path;

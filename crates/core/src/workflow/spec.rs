@@ -1,7 +1,7 @@
-//! `Spec`: a workflow as it is executed, with nodes by index, their edges and their bodies.
+//! `Spec`: the plan of a workflow, with nodes by index, their edges and their bodies.
 //!
-//! The builder makes it and it never changes. Every node stands after all nodes it depends on, so index order is an
-//! execution order and there is no cycle.
+//! A plan does not change after it is built. Each node comes after the nodes that it depends on. So
+//! index order is an execution order, and the plan has no cycle.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -35,34 +35,36 @@ use crate::tool::{HiddenEffect, NeededResource, NodeQuestion};
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
-/// What becomes of a step: its encoded output.
+/// A running step, which returns its encoded output.
 pub(crate) type StepFuture = BoxFuture<'static, Result<Encoded, StepError>>;
 
-/// A step: its future, made of the outputs it reads.
+/// A step: makes its future from the outputs that it reads.
 pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
-/// A step for one item: of a map, or of a repetition, which gets its last output.
+/// A step for one item of a map, or for one round of a repetition, which gets the last output.
 pub(crate) type ItemStep = Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
-/// Gives the context of a value's node, where its expression takes one.
+/// Returns the context of a value's node, for an expression that uses one.
 pub(crate) type ContextOf<'a> = &'a dyn Fn() -> Context;
 
-/// A value that follows from outputs at once. It is computed once in a run: what it gave is recorded.
+/// A value that is computed from outputs at once. It is computed once in a run, and the result is
+/// recorded.
 pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded, StepError> + Send + Sync>;
 
-/// What a gate asks.
+/// Makes the question of a gate.
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
-/// Text of a question, filled with the outputs.
+/// Makes the text of a question from outputs.
 pub(crate) type QuestionText = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
 
-/// Makes the value that a question is about. `None` if a part of it cannot be read while a person is asked.
+/// Makes the value that a question shows. Returns `None` if a part of it cannot be read while the
+/// question is asked.
 pub(crate) type QuestionAbout = Arc<dyn Fn(&dyn Outputs) -> Option<Encoded> + Send + Sync>;
 
-/// Whether a repetition is over, from its last output.
+/// Returns true if a repetition ends with this output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
 
-/// A workflow to run.
+/// The plan of a workflow.
 pub(crate) struct Spec {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
@@ -70,77 +72,80 @@ pub(crate) struct Spec {
     pub(crate) output: NodeIndex,
     pub(crate) concurrency: usize,
     pub(crate) stop: StopPolicy,
-    /// What bounds a run of it.
+    /// Limits of each run.
     pub(crate) limits: RunLimits,
-    /// Whether the order of its nodes is the written order of a function.
+    /// `true` if its nodes keep the written order of a function.
     pub(crate) ordered: bool,
-    /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
+    /// Nodes that depend on node `n`: `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
-    /// The nodes that may begin at the end of a node, whatever becomes of their other edges; ordered.
+    /// Pairs of a node and a node that may begin when the first one ends, even if its other edges
+    /// are still open. Sorted.
     chances: Vec<(NodeIndex, NodeIndex)>,
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
     pub(super) parts: OnceLock<Arc<Known>>,
     needs: OnceLock<Vec<NeededResource>>,
-    /// The error of each run that begins without state, if a node reads a key that nothing sets.
+    /// Cached result for runs that begin without state: an error if a node reads a key that nothing
+    /// sets.
     pub(super) unsaved_reads: OnceLock<Result<(), Error>>,
-    /// What follows for each node from what it calls, of nodes that are data; empty for others.
+    /// Information from the callees of each node, if the nodes are data. Empty for other workflows.
     #[cfg(feature = "dynamic")]
     pub(super) derived: Vec<Derived>,
-    /// The documents that it was made of, those of what it calls included: the name and the text of each.
+    /// Documents from which the plan was made, including those of called workflows: name and text.
     #[cfg(feature = "documents")]
     pub(crate) written: Vec<(Arc<str>, Arc<str>)>,
     #[cfg(feature = "documents")]
     written_hash: OnceLock<Option<Arc<str>>>,
 }
 
-/// What is known of a node from what it calls.
+/// Information about a node that follows from its callees.
 #[cfg(feature = "dynamic")]
 pub(super) struct Derived {
-    /// The schema of its output.
+    /// Schema of its output.
     pub(super) schema: Value,
     pub(super) calls: Vec<DryCall>,
 }
 
+/// A node of a plan.
 pub(crate) struct NodeSpec {
     pub(crate) path: StepPath,
     pub(crate) kind: NodeKind,
-    /// What the node calls, as written.
+    /// Source text of the call.
     pub(crate) call: Cow<'static, str>,
     pub(crate) line: u32,
-    /// The nodes whose outputs it reads.
+    /// Nodes whose outputs it reads.
     pub(crate) reads: Vec<NodeIndex>,
-    /// The nodes that have ended before it begins.
+    /// Nodes that must end before it begins.
     pub(crate) after: Vec<After>,
-    /// The edges that lead to it. A node in an arm of a router has one.
+    /// Edges that lead to it. A node in an arm of a router has one.
     pub(crate) entries: Vec<Entry>,
-    /// How many of them must be taken.
+    /// Number of these edges that must be taken.
     pub(crate) begins: Begins,
-    /// The workflow ends with its output.
+    /// `true` if the workflow ends with its output.
     pub(crate) ends: bool,
-    /// An edge leaves it that is taken when it fails, so that its failure is not that of the workflow.
+    /// `true` if an edge is taken when it fails, so that its failure does not fail the workflow.
     pub(crate) has_rescue: bool,
-    /// It runs only when none of the arms was taken whose ends this join puts together: arms that return.
+    /// Join of the arms above that return. The node runs only if none of these arms was taken.
     pub(crate) unless: Option<NodeIndex>,
     pub(crate) policy: NodePolicy,
     pub(crate) type_name: Cow<'static, str>,
     pub(crate) schema: NodeSchema,
-    /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
-    /// recorded a second time.
+    /// Function whose call is the whole step. Its policy applies to the node, and its first call is
+    /// not recorded again.
     pub(crate) callee: Option<TypeId>,
-    /// The tool that the step consists of a call of, whose policy holds for it.
+    /// Tool whose call is the whole step. Its policy applies to the node.
     pub(crate) called: Option<Arc<ToolDefinition>>,
-    /// The question of its call, if the node consists of the call of a tool that needs an approval. The node itself then asks
-    /// nothing.
+    /// Question of the call, if the node consists of the call of a tool that needs an approval. The
+    /// node itself does not ask then.
     pub(crate) question: Option<Arc<NodeQuestion>>,
-    /// The text of the question before it, where that has placeholders; otherwise the policy has the text.
+    /// Text of its approval question, if that has placeholders. Otherwise, the policy has the text.
     pub(crate) question_text: Option<QuestionText>,
-    /// The arguments of its call, which the question before it shows, where they are made of the state.
+    /// Arguments of the call for its approval question, if they use the state.
     pub(crate) question_about: Option<QuestionAbout>,
-    /// The functions that its step calls, as far as they are written in it.
+    /// Functions that appear in the code of its step.
     pub(crate) callees: Vec<TypeId>,
-    /// Whether it changes something outside of the run, as far as that is declared.
+    /// `true` if it is declared to change something outside of the run.
     pub(crate) writes: bool,
     /// `true` if it may call functions that the plan does not show, and so may write.
     pub(crate) is_opaque: bool,
@@ -148,69 +153,69 @@ pub(crate) struct NodeSpec {
     pub(crate) reads_effects: bool,
     /// `true` if it is exempt from the written order of writes.
     pub(crate) unordered: bool,
-    /// The gate or the check that it is, or that is in its body or in a workflow that it calls: nothing below it begins
-    /// before that has passed.
+    /// Gate or check that it is, or that is in its body or in a workflow that it calls. Nodes below
+    /// begin only after that has passed.
     pub(crate) barrier: Option<OrderReason>,
-    /// The fingerprint of the source text of what it does; 0 when that is not known.
+    /// Fingerprint of the source text of its code. 0 if unknown.
     pub(crate) code: u64,
     pub(crate) body: Body,
-    /// What its items or rounds consist of, when that is more than one step.
+    /// Workflow of its items or rounds, if that is more than one step.
     pub(crate) inner: Option<Arc<Spec>>,
-    /// What it does, where that is data.
+    /// Its behaviour, if it is data.
     pub(crate) does: Option<Arc<GraphBody>>,
-    /// Whether what is made of outputs for it is made of the state, too.
+    /// `true` if values that are computed for it use the state.
     pub(crate) sees_state: bool,
-    /// What of its output is saved to the state: keys, and where their values are in it.
+    /// State keys that it saves, with the JSON Pointers of their values in the output.
     pub(crate) saves: BTreeMap<String, String>,
-    /// The bindings of its dependencies.
+    /// Bindings of its dependencies.
     pub(crate) dependencies: Vec<ResolvedDependency>,
-    /// The node that it decides on, before that begins.
+    /// Node that it decides on. That node begins afterwards.
     pub(crate) decides: Option<String>,
-    /// The step that decides on it.
+    /// Step that decides on it.
     pub(crate) decided: Option<Decided>,
-    /// What it calls by a name, where it is data.
+    /// Its callees, if it is data.
     #[cfg(feature = "dynamic")]
     pub(super) references: Vec<Referenced>,
 }
 
-/// What a node that is data calls by a name, as far as it belongs to what a run began with.
+/// A callee of a node that is data, as a part of the definition that a run began with.
 #[cfg(feature = "dynamic")]
 pub(super) enum Referenced {
     Tool(Arc<ToolDefinition>),
     Agent(ErasedAgent),
     Workflow(Arc<Spec>),
-    /// A tool of the toolset with this name, whose tools were not known.
+    /// Name of a toolset whose tools were unknown.
     Unfetched(Arc<str>),
 }
 
-/// A node that ends before another begins.
+/// A node that must end before another node begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct After {
     pub(crate) node: NodeIndex,
     pub(crate) why: OrderReason,
 }
 
-/// Why a node waits for another one whose output it does not read.
+/// Reason why a node waits for another node whose output it does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OrderReason {
-    /// It was asked for with [`Node::after`](super::Node::after).
+    /// The order was requested with [`Node::after`](super::Node::after).
     Asked,
-    /// The node above writes: all below it begins when it is over.
+    /// The node above writes, so all nodes below it begin after it.
     Write,
-    /// The node writes, and begins only when all above it has succeeded.
+    /// The node writes, and begins only after all nodes above it have succeeded.
     Above,
-    /// A gate stands above: nothing below it begins before the answer.
+    /// The node above is or contains a gate. Nodes below it begin only after the answer.
     Gate,
-    /// A check stands above: nothing below it begins before it has passed.
+    /// The node above is or contains a check. Nodes below it begin only after it has passed.
     Check,
-    /// It reads the output if there is one.
+    /// The node reads the output if it exists.
     Optional,
 }
 
 impl OrderReason {
-    /// The word, such as `gate`.
+    /// Returns the name of the reason, such as `gate`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asked => "asked",
@@ -222,13 +227,13 @@ impl OrderReason {
         }
     }
 
-    /// Whether nothing below may begin when the node above has failed.
+    /// Returns true if nodes below must not begin if the node above has failed.
     pub(crate) fn holds_back(self) -> bool {
         matches!(self, Self::Gate | Self::Check)
     }
 }
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -237,13 +242,13 @@ pub enum NodeKind {
     Input,
     /// A step.
     Step,
-    /// An expression of other outputs, computed in place.
+    /// A value computed from other outputs, without a step.
     Value,
-    /// A condition that must hold, computed in place.
+    /// A condition that must hold, computed without a step.
     Check,
-    /// A choice of one arm.
+    /// A choice of one arm, or of several.
     Router,
-    /// The end of a router's arms.
+    /// The join of a router's arms.
     Join,
     /// A question to a person.
     Gate,
@@ -251,7 +256,7 @@ pub enum NodeKind {
     Map,
     /// Steps for each item of a list, one item after another.
     Each,
-    /// Branches of which the first to finish wins.
+    /// Branches that run at the same time. The first success is the output.
     Race,
     /// Branches that are tried one after another until one succeeds.
     Fallback,
@@ -261,7 +266,7 @@ pub enum NodeKind {
 
 pub(crate) enum Body {
     Input {
-        /// Whether a value is of the input's type.
+        /// Check that a value has the type of the input.
         fits: Fits,
     },
     Step(Step),
@@ -269,7 +274,7 @@ pub(crate) enum Body {
     Router {
         pick: Pure,
         arms: Vec<Arc<str>>,
-        /// Whether it takes a set of arms, and not one.
+        /// `true` if it takes a set of arms and not just one.
         several: bool,
     },
     Join,
@@ -280,7 +285,8 @@ pub(crate) enum Body {
     Map {
         items: NodeIndex,
         step: ItemStep,
-        /// Whether the output is the list of the items' outputs; a `for` has the output `()`.
+        /// `true` if the output is the list of the items' outputs. A `for` loop has the output
+        /// `()`.
         collects: bool,
     },
     Race(Vec<Branch>),
@@ -297,7 +303,7 @@ pub(crate) enum Body {
 pub(crate) struct Branch {
     pub(crate) name: Arc<str>,
     pub(crate) step: Step,
-    /// What it consists of, when that is more than one step.
+    /// Workflow of the branch, if that is more than one step.
     pub(crate) inner: Option<Arc<Spec>>,
 }
 
@@ -310,6 +316,8 @@ impl Spec {
         (concurrency, stop, limits): (usize, StopPolicy, RunLimits),
         ordered: bool,
     ) -> Self {
+        // A node that begins with some of its edges must be considered whenever one of them is
+        // decided.
         let mut chances = Vec::new();
         for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all()) {
             let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
@@ -317,6 +325,8 @@ impl Spec {
         }
         chances.sort_unstable();
         chances.dedup();
+        // Group the followers by the node that they wait for: count them, add up the counts to get
+        // the start of each group, then fill the groups.
         let mut counts = vec![0_u32; nodes.len() + 1];
         for node in &nodes {
             node.awaited().for_each(|before| counts[before as usize + 1] += 1);
@@ -359,7 +369,7 @@ impl Spec {
         }
     }
 
-    /// The JSON Schema of the output of a node.
+    /// Returns the JSON Schema of a node's output.
     pub(crate) fn schema_of(&self, node: NodeIndex) -> Value {
         #[cfg(feature = "dynamic")]
         if let Some(derived) = self.derived.get(node as usize) {
@@ -368,18 +378,18 @@ impl Spec {
         self.node(node).schema.to_value()
     }
 
-    /// The JSON Schema of its output.
+    /// Returns the JSON Schema of the workflow's output.
     pub(crate) fn output_schema(&self) -> Value {
         self.schema_of(self.output)
     }
 
-    /// The names of its inputs, in their order.
+    /// Returns the names of the inputs, in order.
     pub(crate) fn input_names(&self) -> Vec<&str> {
         let inputs = self.nodes.iter().filter(|node| node.kind == NodeKind::Input);
         inputs.map(|node| node.path.names()).collect()
     }
 
-    /// Whether it changes something outside of the run, or asks a person.
+    /// Returns true if the workflow changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
         let asks = |node: &NodeSpec| {
             let gates = node.kind == NodeKind::Gate || node.policy.approve.is_some();
@@ -397,7 +407,8 @@ impl Spec {
         }
     }
 
-    /// What identifies the texts of the documents that it was made of; `None` of a workflow of the program.
+    /// Returns a hash of the documents from which the plan was made, or `None` for a workflow of
+    /// the program.
     pub(crate) fn documents(&self) -> Option<Arc<str>> {
         #[cfg(feature = "documents")]
         return self.written_hash.get_or_init(|| texts_hash(&self.written)).clone();
@@ -405,23 +416,25 @@ impl Spec {
         None
     }
 
-    /// The resources that its tools take, each with who takes it, as far as that is written in it.
+    /// Returns the resources that its tools need, each with the name of the tool. Knows only the
+    /// tools that appear in the code.
     pub(super) fn needs(&self) -> &[NeededResource] {
         self.needs.get_or_init(|| super::callee::needs(self))
     }
 
-    /// The tools that it calls, each with the schema of its answer where that is known, as far as they are written in it.
+    /// Returns the tools that it calls, each with the schema of its answer if known. Knows only the
+    /// tools that appear in the code.
     pub(crate) fn tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
         super::callee::tools(self)
     }
 
-    /// The gate or the check in it, if there is one; a gate rather than a check.
+    /// Returns the gate or check that the workflow contains, if any. A gate takes precedence.
     pub(crate) fn barrier(&self) -> Option<OrderReason> {
         let all = || self.nodes.iter().filter_map(|node| node.barrier);
         all().find(|why| *why == OrderReason::Gate).or_else(|| all().next())
     }
 
-    /// Whether values are of the inputs' types.
+    /// Checks that values have the types of the inputs.
     pub(crate) fn check_inputs(&self, values: &[Encoded]) -> Result<(), String> {
         let inputs = self.nodes.iter().filter_map(|node| match &node.body {
             Body::Input { fits } => Some((&node.path, fits)),
@@ -432,8 +445,9 @@ impl Spec {
         })
     }
 
-    /// All nodes that a node depends on, each after all that it depends on itself.
+    /// Returns all nodes that a node depends on, directly or through others, in index order.
     pub(crate) fn all_before(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + use<> {
+        // A node depends only on nodes with a lower index.
         let mut is_before = vec![false; node as usize];
         let mut next: Vec<NodeIndex> = self.node(node).predecessors().collect();
         while let Some(node) = next.pop() {
@@ -453,7 +467,8 @@ impl Spec {
         &self.followers[from as usize..to as usize]
     }
 
-    /// The nodes that may begin now that a node has ended, whatever becomes of their other edges.
+    /// Returns the nodes that may begin when a node has ended, even if their other edges are still
+    /// open.
     pub(crate) fn chances(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + '_ {
         let from = self.chances.partition_point(|(before, _)| *before < node);
         self.chances[from..].iter().take_while(move |(before, _)| *before == node).map(|(_, after)| *after)
@@ -470,22 +485,24 @@ impl NodeSpec {
         self.policy.approve.is_some() && self.question.is_none()
     }
 
-    /// The arm of a router that the node is in.
+    /// Returns the router and the arm that the node is in.
     pub(crate) fn guard(&self) -> Option<(NodeIndex, u32)> {
+        // The arm of a router is the only edge of a node in it.
         match (&*self.entries, self.begins) {
             ([Entry { from, when: When::Arm(arm) }], Begins::All) => Some((*from, *arm)),
             _ => None,
         }
     }
 
-    /// All nodes that matter for whether this one runs; one may be there several times.
+    /// Returns all nodes that determine whether this node runs. A node may be returned several
+    /// times.
     pub(crate) fn predecessors(&self) -> impl Iterator<Item = NodeIndex> + '_ {
         let after = self.after.iter().map(|after| after.node);
         let entries = self.entries.iter().map(|entry| entry.from);
         self.reads.iter().copied().chain(after).chain(entries).chain(self.unless)
     }
 
-    /// Those that must have ended before this one is decided on.
+    /// Returns the nodes that must end before it is decided whether this node runs.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = NodeIndex> + '_ {
         let after = self.after.iter().map(|after| after.node);
         let entries = if self.begins.waits_for_all() { self.entries.as_slice() } else { &[] };
@@ -493,14 +510,15 @@ impl NodeSpec {
         self.reads.iter().copied().chain(after).chain(entries).chain(self.unless)
     }
 
-    /// How many of those there are, each as often as it is there.
+    /// Returns the number of awaited nodes, counted as often as they occur.
     pub(crate) fn awaited_count(&self) -> u32 {
         let entries = if self.begins.waits_for_all() { self.entries.len() } else { 0 };
         let all = self.reads.len() + self.after.len() + entries + usize::from(self.unless.is_some());
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
-    /// What it consists of: its items or rounds, or its branches by their names.
+    /// Returns the nested workflows: one for its items or rounds, or one for each branch, with the
+    /// branch name.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = (Option<&str>, &Arc<Spec>)> {
         let branches = match &self.body {
             Body::Race(branches) | Body::Fallback(branches) => branches.as_slice(),
@@ -512,7 +530,8 @@ impl NodeSpec {
 }
 
 impl Body {
-    /// Whether its output follows from others at once, so that it has no record when it does not run.
+    /// Returns true if the output follows from other outputs. Such a node is not recorded if it
+    /// does not run.
     pub(crate) fn is_pure(&self) -> bool {
         matches!(self, Self::Pure(_) | Self::Join | Self::Input { .. })
     }
@@ -524,7 +543,8 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// The names of files are those of one machine and do not count, nor does the order in which they were read.
+/// Returns a hash of the texts. Names of files and the order of reading differ between machines, so
+/// they do not count.
 #[cfg(feature = "documents")]
 fn texts_hash(written: &[(Arc<str>, Arc<str>)]) -> Option<Arc<str>> {
     let mut texts: Vec<&str> = written.iter().map(|(_, text)| &**text).collect();

@@ -1,9 +1,10 @@
-//! Distinguishes methods of the standard library from methods with the same names on a program's own types. A method of the
-//! standard library returns the same value each time that it is called on a recorded value. Other methods may not, so their
-//! value is computed once and recorded.
+//! Distinguishes methods of the standard library from methods of the same name on a program's own
+//! types. A method of the standard library returns the same value each time that it is called on a
+//! recorded value. Other methods may not, so their value is computed once and recorded.
 //!
-//! The macro sees names only. It generates code in which method resolution decides: an inherent method takes precedence over
-//! a trait's. Only [`Chosen`] is executed in a workflow; the rest serves type inference.
+//! The macro sees names only. It generates code in which method resolution decides: an inherent
+//! method takes precedence over a method of a trait. Only [`Chosen`] is executed in a workflow. The
+//! rest serves type inference.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -38,7 +39,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Types whose methods depend only on their values. Types with interior mutability and types of a program are excluded.
+/// Types whose methods depend only on their values. Types with interior mutability and types of a
+/// program are excluded.
 pub trait Standard: sealed::Sealed {}
 
 impl<T: sealed::Sealed + ?Sized> Standard for T {}
@@ -174,8 +176,9 @@ impl AllStandard for () {}
 impl AllStandard for Told<IsStandard> {}
 impl<A: AllStandard, B: AllStandard> AllStandard for (A, B) {}
 
-/// A value with the kinds of the receivers of its methods. Four traits have a method `recorded`, each for one level of
-/// references more than the next, so that method resolution takes the first trait that applies.
+/// A value with the kinds of the receivers of its methods. Four traits have a method `recorded`,
+/// each for a different number of references, so that method resolution takes the first trait that
+/// applies.
 pub struct Looked<K, T> {
     value: T,
     told: PhantomData<K>,
@@ -270,7 +273,8 @@ impl<T: NodeValue> LookOutput for Once<T> {
 }
 
 impl<E: 'static> Steps<'_, E> {
-    /// Adds a value. Each reader computes it again if the result is known to be the same; otherwise a node records it.
+    /// Adds a value. Each reader computes it again if the result is known to be the same; otherwise
+    /// a node records it.
     pub fn look<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O::Value>
     where
         R: Reads,

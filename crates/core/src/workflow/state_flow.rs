@@ -1,6 +1,7 @@
-//! Static analysis of state keys in a plan: the keys that each node declares to read and save, and the keys that exist when
-//! it begins. A run that needs a key that nothing sets is refused before it begins. It reads no state. Keys that a tool sets
-//! in its code, or that an earlier run of a session set, are unknown here.
+//! Static analysis of state keys in a plan: the keys that each node declares to read and save, and
+//! the keys that exist when it begins. A run that needs a key that is never set is refused before
+//! it begins. Keys that a tool sets in its code, or that an earlier run of a session set, are
+//! unknown here.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::dry_run::{DryIssue, DryStateRead};
 use crate::error::{Error, Result};
 use crate::state::{StateOwner, StateTransform};
 
-/// A set of keys.
+/// A set of state keys.
 pub(super) type Keys = BTreeSet<Arc<str>>;
 
 /// The changes that a node makes to the state.
 struct Change {
     saves: Keys,
     removes: Keys,
-    /// It removes all keys of the session but those that it saves.
+    /// `true` if it removes all keys of the session except the keys that it saves.
     removes_others: bool,
 }
 
@@ -63,7 +64,8 @@ impl Change {
     }
 }
 
-/// Returns the keys that a node reads, each once. A key is optional if the node also runs without it.
+/// Returns the keys that a node reads, each once. A key is optional if the node also runs without
+/// it.
 pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
     let names: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let is_node: IsNode<'_> = &|name| names.contains(name);
@@ -80,13 +82,13 @@ pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
     all.into_iter().filter(|key| !key.is_empty()).map(read).collect()
 }
 
-/// The keys that a node saves; `*` for all fields of its output.
+/// Returns the keys that a node saves. `*` represents all fields of its output.
 pub(super) fn saves(node: &NodeSpec) -> Vec<Arc<str>> {
     let fields = node.saves.contains_key(FIELDS).then(|| Arc::from(FIELDS));
     saved_keys(node).into_iter().chain(fields).collect()
 }
 
-/// The keys without which a node, or an edge to it, fails.
+/// Returns the keys that a node, or an edge to it, requires.
 fn needed_keys<'n>(node: &'n NodeSpec, is_node: IsNode<'_>) -> Vec<&'n str> {
     let mut needed = node.asked_text().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
     for does in node.does.iter() {
@@ -108,7 +110,7 @@ fn needed_keys<'n>(node: &'n NodeSpec, is_node: IsNode<'_>) -> Vec<&'n str> {
     needed
 }
 
-/// Adds the keys without which a condition cannot be decided.
+/// Adds the keys that are required to decide a condition.
 fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Vec<&'c str>) {
     match condition {
         Condition::Is(value) => needed.extend(value.needed_keys(is_node)),
@@ -131,36 +133,37 @@ fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Ve
 /// A read of a key that no node above declares to save.
 pub(super) struct UnsavedRead {
     pub(super) issue: DryIssue,
-    /// Code of a node above may set the key.
+    /// `true` if code of a node above may set the key.
     may_be_set: bool,
-    /// The node begins in every run, and the run fails with it.
+    /// `true` if the node begins in every run, and the run fails with it.
     is_certain: bool,
 }
 
-/// The place of a plan in another one.
+/// Position of a plan in another plan.
 struct Within<'a> {
-    /// The keys that exist when the plan begins.
+    /// Keys that exist when the plan begins.
     given: &'a Keys,
-    /// The path of the nodes that contain it.
+    /// Path of the nodes that contain the plan.
     path: &'a str,
-    /// Code of a node above may have set further keys.
+    /// `true` if code of a node above may have set further keys.
     may_be_set: bool,
     is_certain: bool,
 }
 
-/// Finds reads of keys that no node above declares to save, in a plan that begins with the keys `given`.
+/// Finds reads of keys that no node above declares to save, in a plan that begins with the keys
+/// `given`.
 pub(super) fn unsaved_reads(spec: &Spec, given: &Keys) -> Vec<UnsavedRead> {
     let within = Within { given, path: "", may_be_set: false, is_certain: true };
     unsaved_reads_within(spec, &within)
 }
 
-/// Refuses a run that fails in any case, since a node needs a key of the state that nothing sets. Logs a warning for a node
-/// that may begin and fails then. The run begins with the keys `given`.
+/// Refuses a run that will fail in any case, because a node needs a state key that is never set.
+/// Logs a warning for a node that fails if it begins. The run begins with the keys `given`.
 ///
 /// # Errors
-/// [`Error::Build`] with the node, the key and the keys that are saved before it.
+/// [`Error::Build`] with the node, the key, and the keys that are saved before it.
 pub(super) fn check_unsaved_reads(spec: &Spec, given: &Keys) -> Result<()> {
-    // Only data names keys.
+    // State keys are named by data only.
     if spec.nodes.iter().all(|node| node.does.is_none() && node.entries.is_empty()) {
         return Ok(());
     }
@@ -182,6 +185,7 @@ fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
     for (at, node) in (0..).zip(&spec.nodes) {
         let reads = reads(spec, node);
         let bodies: Vec<&Arc<Spec>> = node.bodies().map(|(_, body)| body).chain(called(node)).collect();
+        // A node that saves fields with unknown names may save any key.
         if saves_any || reads.is_empty() && bodies.is_empty() {
             continue;
         }
@@ -199,7 +203,7 @@ fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
         }
         let may_be_set = within.may_be_set || spec.all_before(at).any(|before| runs_code(spec.node(before)));
         for body in bodies {
-            // It may have no items or rounds.
+            // The body may have no items or rounds, so its failure is not certain.
             let path = format!("{name}/");
             let within = Within { given: &there, path: &path, may_be_set, is_certain: false };
             found.extend(unsaved_reads_within(body, &within));
@@ -216,10 +220,10 @@ fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
     };
     let node = spec.node(at);
     let decides_itself = node.policy.on_error == OnError::Fail && !node.has_rescue && node.decided.is_none();
-    // Another branch may succeed, and a list may be empty.
+    // Another branch may succeed, and a list may have no items.
     let is_one_call =
         !matches!(node.does.as_deref(), Some(GraphBody::Race(_) | GraphBody::Fallback(_) | GraphBody::Map { .. }));
-    // Another node may end the workflow before.
+    // Another node may end the workflow first.
     decides_itself
         && is_one_call
         && spec.nodes.iter().all(|node| !node.ends)
@@ -235,8 +239,8 @@ fn runs_code(node: &NodeSpec) -> bool {
     }
 }
 
-/// Returns true if code of a node above may set a key, and no node in between removes it. `before` says the same of the nodes
-/// above the plan.
+/// Returns true if code of a node above may set a key, and no node in between removes it. `before`
+/// is the same flag for the nodes above the plan.
 fn may_be_set(spec: &Spec, changes: &[Change], before: bool, (at, key): (NodeIndex, &str)) -> bool {
     let above: Vec<NodeIndex> = spec.all_before(at).collect();
     let removers: Vec<NodeIndex> = above.iter().copied().filter(|at| changes[*at as usize].removes(key)).collect();
@@ -245,7 +249,7 @@ fn may_be_set(spec: &Spec, changes: &[Change], before: bool, (at, key): (NodeInd
     before && removers.is_empty() || code.into_iter().any(|code| !is_removed(code))
 }
 
-/// The workflows that a node of data calls by their names.
+/// Returns the workflows that a node of data calls by name.
 fn called(node: &NodeSpec) -> impl Iterator<Item = &Arc<Spec>> {
     #[cfg(feature = "dynamic")]
     let called = node.references.iter().filter_map(|reference| match reference {
@@ -260,10 +264,11 @@ fn called(node: &NodeSpec) -> impl Iterator<Item = &Arc<Spec>> {
     called
 }
 
-/// Returns the keys that exist when a node begins: those that a node above saves and no node in between removes.
+/// Returns the keys that exist when a node begins: those that a node above saves and no node in
+/// between removes.
 fn keys_before(spec: &Spec, changes: &[Change], given: &Keys, node: NodeIndex) -> Keys {
     let above: Vec<NodeIndex> = spec.all_before(node).collect();
-    // Few nodes remove keys, so they are found once and not for each key.
+    // Few nodes remove keys, so they are searched once and not for each key.
     let removes_any = |at: &&NodeIndex| {
         let change = &changes[**at as usize];
         change.removes_others || !change.removes.is_empty()
@@ -286,7 +291,7 @@ fn keys_before(spec: &Spec, changes: &[Change], given: &Keys, node: NodeIndex) -
     there
 }
 
-/// The sentence about a key that no node saves before it is read.
+/// Describes a key that no node saves before it is read.
 fn missing(key: &str, there: &Keys) -> String {
     let near = nearest(key, there.iter().map(|key| &**key));
     let known: Vec<String> = there.iter().take(10).map(|key| format!("`{key}`")).collect();

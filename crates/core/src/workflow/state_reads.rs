@@ -1,20 +1,22 @@
-//! The keys of the state that data names: which can be read where, and which can be saved. It reads and saves nothing.
+//! Checks of the state keys that a graph names: which keys can be read at which place, and which
+//! can be saved.
 
 use serde_json::Value;
 
 use crate::state::{StateKey, StateOwner};
 
-/// What is wrong with the name of a key.
+/// Checks the name of a key.
 pub(super) fn problem_of_key(key: &str) -> Option<String> {
     key.parse::<StateKey<Value>>().err().map(|error| error.to_string())
 }
 
-/// The same where it is read; an empty name is that of all values.
+/// Checks a key that is read. The empty name represents all values.
 fn problem_of_read(key: &str) -> Option<String> {
     (!key.is_empty()).then(|| problem_of_key(key)).flatten()
 }
 
-/// The same where nobody waits for a store: in the choice of an arm, in a question.
+/// Checks a key that is read where a run cannot wait for the store: in the choice of an arm, or in
+/// a question.
 pub(super) fn problem_in_place(key: &str) -> Option<String> {
     problem_of_read(key).or_else(|| {
         StateOwner::split(key).0.outlives_runs().then(|| {
@@ -26,7 +28,7 @@ pub(super) fn problem_in_place(key: &str) -> Option<String> {
     })
 }
 
-/// The same of the condition of an edge, which is looked at again after a crash.
+/// Checks a key in the condition of an edge. Such a condition is evaluated again after a crash.
 pub(super) fn problem_in_edge(key: &str) -> Option<String> {
     problem_in_place(key).or_else(|| {
         let is_temporary = StateOwner::split(key).0 == StateOwner::Temp;
@@ -39,7 +41,7 @@ pub(super) fn problem_in_edge(key: &str) -> Option<String> {
     })
 }
 
-/// The same of what a step reads, which can wait.
+/// Checks a key that a step reads. A step can wait for the store.
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 pub(super) fn problem_in_step(key: &str) -> Option<String> {
     problem_of_read(key)

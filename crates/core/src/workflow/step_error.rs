@@ -1,4 +1,5 @@
-//! `StepError`: how a step fails, with the recorded failure and the error itself for a direct caller of the workflow.
+//! `StepError`: the failure of a step as it is recorded, and the original error for a direct caller
+//! of the workflow.
 
 use std::any::Any;
 use std::fmt;
@@ -13,7 +14,7 @@ use crate::tool::call_forms::ErrorForm;
 use crate::tool::{EndsStep, StepPlace, ToolError, panicked_text};
 use crate::value::Encoded;
 
-/// Why a step failed: the record of it, and the step's own error where it is still there.
+/// Error of a step: the recorded failure, and the original error if it is still available.
 pub(crate) struct StepError {
     pub(crate) failure: Failure,
     pub(crate) original: Option<Box<dyn Any + Send>>,
@@ -24,13 +25,15 @@ impl StepError {
         Self::recorded(Failure::new(kind, message))
     }
 
-    /// One of which only the record is there.
+    /// Creates an error from a recorded failure, without the original error.
     pub(crate) fn recorded(failure: Failure) -> Self {
         Self { failure, original: None }
     }
 
-    /// The error of a workflow, whose type says how it is JSON: that is kept with its failure.
+    /// Converts the error of a workflow. Its JSON is kept with the failure: in the form that its
+    /// type defines, or as text.
     pub(crate) fn of_workflow<E: StepFailure>(error: E, form: &ErrorForm<Result<(), E>>) -> Self {
+        // The form records a whole `Result`, so the error is wrapped for it and then unwrapped.
         let ended = Err(error);
         let value = (form.record)(&ended);
         let Err(error) = ended else { unreachable!("it is an error") };
@@ -40,10 +43,11 @@ impl StepError {
         Self { failure: Failure { value, ..failure }, original }
     }
 
-    /// The error of a step's own type; one that is a `StepError` already stays as it is.
+    /// Converts the error of a step. A `StepError` is returned unchanged.
     pub(crate) fn of<E: StepFailure>(error: E) -> Self {
         let message = error.to_string();
         let cause = Cause::of(&message, &error);
+        // A failure that must not be retried may only appear in the text of the program's error.
         let hidden = StepPlace::final_failure_in(&error);
         let error: Box<dyn Any + Send> = Box::new(error);
         let error = match error.downcast::<Self>() {
@@ -60,7 +64,7 @@ impl StepError {
             let boxed = error.downcast_ref::<Box<dyn std::error::Error + Send + Sync>>();
             match boxed.and_then(|boxed| known(&**boxed)) {
                 Some(known) => Failure { message, cause, value: None, ..known },
-                // An error type of the program's own may hide one of ours.
+                // An error type of the program may contain an error of the library.
                 None => match hidden {
                     Some(hidden) => Failure { message, cause, value: None, ..hidden },
                     None => Failure { cause, ..Failure::new(FailureKind::Error, message) },
@@ -70,7 +74,8 @@ impl StepError {
         Self { failure: Failure { value: None, ..failure }, original: Some(error) }
     }
 
-    /// A node that reads an output which there is not yet: the plan would be wrong.
+    /// Creates the error of a node that reads an output that does not exist yet. It means that the
+    /// plan is wrong.
     pub(crate) fn read_too_early() -> Self {
         Self::new(
             FailureKind::Value,
@@ -78,7 +83,7 @@ impl StepError {
         )
     }
 
-    /// A step that panicked.
+    /// Creates the error of a step that panicked.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         if let Some(failure) = EndsStep::of(panic) {
             return Self::recorded(failure.clone());
@@ -86,7 +91,8 @@ impl StepError {
         Self::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
     }
 
-    /// The same of a step that consists of a call of the tool of a name.
+    /// Creates the error of a step that panicked. `tool` is the name of the tool if the step
+    /// consists of its call.
     pub(crate) fn panicked_in(tool: Option<&str>, panic: &(dyn Any + Send)) -> Self {
         match tool {
             Some(name) if EndsStep::of(panic).is_none() => Self::new(FailureKind::Panicked, panicked_text(name, panic)),
@@ -94,18 +100,18 @@ impl StepError {
         }
     }
 
-    /// A value that could not be encoded or decoded where it crosses a boundary.
+    /// Creates the error of a value that cannot be encoded or decoded at a boundary.
     pub(crate) fn value(what: &str, error: &serde_json::Error) -> Self {
         Self::new(FailureKind::Value, format!("{what}: {error}"))
     }
 }
 
-/// Does something of the user's; a panic is a failure of the step.
+/// Runs code of the user. A panic becomes a failure of the step.
 pub(crate) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
     std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(StepError::panicked(&*panic)))
 }
 
-/// The record of the first error of ours among an error and its sources.
+/// Returns the failure of the first [`Error`] or [`ModelError`] among an error and its sources.
 fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -132,7 +138,8 @@ impl fmt::Display for StepError {
     }
 }
 
-/// What a step of a workflow can fail with.
+/// Error type of a workflow step: any type that implements [`Display`](fmt::Display), owns its data
+/// and is `Send`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a workflow's step",
     label = "what went wrong could not be recorded",

@@ -1,5 +1,5 @@
-//! `Steps`: the builder as `#[workflow]` calls it, with the workflow's error type given once and with the functions
-//! that each step calls. It keeps written order; it decides nothing else that the builder does not.
+//! `Steps`: the builder interface for `#[workflow]`. It has the workflow's error type, finds the
+//! functions that each step calls, and keeps the written order. The builder does the rest.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -24,7 +24,8 @@ use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
 use crate::value::{Encoded, NodeValue};
 
-/// A builder whose steps all have the error type of the workflow, so that it is judged once and not at each step.
+/// A builder whose steps all have the error type of the workflow, so that the compiler checks this
+/// type once and not for each step.
 pub struct Steps<'b, E> {
     builder: &'b mut Builder,
     of: fn(E) -> StepError,
@@ -36,7 +37,7 @@ impl<E> fmt::Debug for Steps<'_, E> {
     }
 }
 
-/// The ends of the arms that return, in their order.
+/// Ends of the arms that return, in order.
 pub struct Returns<O>(Vec<Handle<O>>);
 
 pub fn returns<O>() -> Returns<O> {
@@ -49,11 +50,11 @@ impl<O> Returns<O> {
     }
 }
 
-/// Whether one of the returns so far was reached.
+/// Handle of the join of the returns so far.
 #[derive(Clone, Copy)]
 pub struct Returned(RawHandle);
 
-/// A step's future with its end as it is recorded.
+/// Wraps the future of a step, so that its output is encoded and its error converted.
 fn ended<O, E, F>(step: F, of: fn(E) -> StepError) -> StepFuture
 where
     O: NodeValue,
@@ -68,8 +69,9 @@ where
     })
 }
 
-/// The outcome of a body that awaits nothing.
+/// Returns the result of a body that does not wait.
 fn at_once(step: StepFuture) -> Result<Encoded, StepError> {
+    // A body that waits for nothing is ready at the first poll.
     match pin!(step).poll(&mut std::task::Context::from_waker(Waker::noop())) {
         Poll::Ready(ended) => ended,
         Poll::Pending => Err(StepError::new(FailureKind::Value, "a value waits for something; write it as a step")),
@@ -90,7 +92,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.concurrency(at_once);
     }
 
-    /// Bounds each run, where something is given.
+    /// Sets the limits of each run. `None` means no limit.
     pub fn limits(&mut self, max_llm_calls: Option<u32>, timeout_ms: Option<u64>) {
         self.builder.limits(RunLimits { max_llm_calls, timeout_ms });
     }
@@ -99,7 +101,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.stop_policy(stop);
     }
 
-    /// A step.
+    /// Adds a step.
     pub fn step<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -111,7 +113,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.push(node, NodeKind::Step, reads.handles(), Body::Step(made(self.of, reads, body)))
     }
 
-    /// A step without `?`.
+    /// Adds a step without `?`.
     pub fn step_plain<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -132,10 +134,11 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.value(node, reads, move |values| body(values).map_err(of))
     }
 
-    /// What nobody reads, for the compiler's checks and warnings.
+    /// Adds no node. Values without a reader are passed here, so that the compiler checks them and
+    /// reports its warnings.
     pub fn unread<R: Reads>(&self, _: R, _: impl FnOnce(R::Values)) {}
 
-    /// A step whose output a choice looks at.
+    /// Adds a step whose output a `match` or an `if` inspects.
     pub fn matched<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -146,7 +149,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.step(node, reads, body)
     }
 
-    /// A condition that must hold: nothing below it begins before it has passed.
+    /// Adds a condition that must hold. Nodes below begin only after it has passed.
     pub fn check<R, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<()>
     where
         R: Reads,
@@ -156,7 +159,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.computed(NodeKind::Check, node.checking(), reads, body)
     }
 
-    /// The end of an arm that never has a value, such as `return Err(..)`: a check of what led there.
+    /// Adds the end of an arm that never has a value, such as `return Err(..)`. It acts as a check.
     pub fn never<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -166,8 +169,8 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.value(node.checking(), reads, body)
     }
 
-    /// The same of an arm that calls functions before its end. One that calls a `#[tool]` is a step, with that tool's
-    /// policy.
+    /// Adds the end of an arm that never has a value and calls functions before. If it calls a
+    /// `#[tool]`, it becomes a step with the policy of that tool.
     pub fn never_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -188,6 +191,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         let callees = ask_callees(&body);
         let step = made(self.of, reads, body);
         let handles = reads.handles();
+        // The policy of a tool applies to steps only, so a value that calls a tool becomes a step.
         if callees.iter().any(|callee| tool_policy(*callee).is_some()) {
             let node = node.calling(callees).under_its_tools();
             return self.builder.push(node, NodeKind::Step, handles, Body::Step(step));
@@ -196,7 +200,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.push(node, kind, handles, Body::Pure(pure))
     }
 
-    /// A router, whose arms go by their names.
+    /// Adds a router whose arms are selected by name.
     pub fn route<R, B>(&mut self, node: Node, arms: &[&'static str], reads: R, pick: B) -> Router
     where
         R: Reads,
@@ -226,24 +230,25 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.join(router, arms.0)
     }
 
-    /// Whether one of the returns so far was reached; the last one is in an arm of this router.
+    /// Adds the join of the returns so far. `router` has the arm of the last one.
     pub fn returned<O: NodeValue>(&mut self, router: Router, returns: &Returns<O>) -> Returned {
         Returned(self.builder.returned(router, &returns.0))
     }
 
-    /// Nodes that run only when no return was reached before.
+    /// Adds nodes that run only if no return was reached before.
     pub fn unless<O>(&mut self, returned: Returned, nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>) -> Handle<O> {
         let of = self.of;
         self.builder.unless(returned.0, |builder| nodes(&mut Steps { builder, of }))
     }
 
-    /// The output of the return that was reached, else that of the rest.
+    /// Adds a join: its output is the output of the return that was reached, or the output of
+    /// `rest`.
     pub fn either<O: NodeValue>(&mut self, returns: &Returns<O>, rest: Handle<O>) -> Handle<O> {
         let ends: Vec<Handle<O>> = returns.0.iter().copied().chain([rest]).collect();
         self.builder.joined(super::names::RETURN.to_owned(), &ends)
     }
 
-    /// The function that is asked before each step.
+    /// Sets the function that is asked before each step.
     pub fn decider<X, B, F>(&mut self, ask: B)
     where
         X: StepFailure,
@@ -279,7 +284,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         Branch::made(name, reads.handles(), made(self.of, reads, body)).calling(callees)
     }
 
-    /// A branch of several steps.
+    /// Creates a branch of several steps.
     pub fn branch_body<R, O>(
         &mut self,
         name: &'static str,
@@ -307,13 +312,15 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.fallback(node, branches.0)
     }
 
-    /// The list of a map: the handle itself when its output is a `Vec`, else a node that makes one of it.
+    /// Returns the list of a map: the handle itself if its output is a `Vec`, otherwise a new node
+    /// that collects the items.
     pub fn items<T>(&mut self, node: Node, from: Handle<T>) -> Handle<Vec<T::Item>>
     where
         T: IntoIterator + NodeValue,
         T::Item: NodeValue,
         Vec<T::Item>: NodeValue,
     {
+        // Test at run time if `T` is `Vec<T::Item>`. No node is needed then.
         let any: &dyn Any = &from;
         match any.downcast_ref::<Handle<Vec<T::Item>>>() {
             Some(already) => *already,
@@ -335,7 +342,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.each(node, NodeKind::Map, items.raw(), reads.handles(), step)
     }
 
-    /// A map of several steps for each item.
+    /// Adds a map of several steps for each item.
     pub fn map_body<I, R, O>(
         &mut self,
         node: Node,
@@ -353,7 +360,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.each(node, NodeKind::Map, items.raw(), reads.handles(), step)
     }
 
-    /// Steps for each item, one item after another.
+    /// Adds steps that run for each item, one item after another.
     pub fn for_each<I, R>(
         &mut self,
         node: Node,
@@ -388,7 +395,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.repeated(node, first, reads.handles(), (max, until_of(until)), step)
     }
 
-    /// Rounds of several steps.
+    /// Adds a repetition of several steps in each round.
     pub fn repeat_body<R, T>(
         &mut self,
         node: Node,
@@ -405,7 +412,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.repeated(node, first, reads.handles(), (max, until_of(until)), step)
     }
 
-    /// The workflow that each item, or round, of a node is.
+    /// Builds the nested workflow of each item or round of a node.
     fn of_items<I, R, O>(
         &mut self,
         item: &'static str,
@@ -421,6 +428,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         let of = self.of;
         let described = (item, (std::any::type_name::<I>().into(), NodeSchema::of::<I>()));
         let inner = self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
+            // The item is described above, so it is always present.
             let item = Handle::of(item.unwrap_or(RawHandle::nowhere()));
             nodes(&mut Steps { builder, of }, item, reads)
         });
@@ -458,7 +466,8 @@ where
     })
 }
 
-/// Stands for the step of a body with a problem, of which no workflow is made.
+/// Returns the step of a body that has a problem. The workflow is not built, so the step never
+/// runs.
 fn unbuilt() -> Step {
     Arc::new(|_, _| Err(StepError::new(FailureKind::Build, "the body of this node has a problem")))
 }

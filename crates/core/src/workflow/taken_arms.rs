@@ -1,8 +1,9 @@
-//! Whether a workflow has an output whichever arms its routers take, and whether each of its nodes can begin: checked when
-//! the workflow is built. It looks at edges and reads alone, and runs nothing.
+//! Checks when a workflow is built that it has an output for all arms that its routers may take,
+//! and that each node can begin. It uses edges and reads only.
 //!
-//! A router is assumed to take some of its arms, and everything else to go as each node needs it. What cannot begin then
-//! never begins in a run with these arms.
+//! The check assumes that a router takes some of its arms, and that the rest of the workflow goes
+//! as each node needs it. A node that cannot begin under this assumption never begins in a run with
+//! these arms.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,13 +13,14 @@ use super::entry::{Begins, Entry, When};
 use super::outputs::NodeIndex;
 use super::spec::{Body, NodeSpec};
 
-/// The sets of arms that all routers can take.
+/// Returns the sets of arms that each router can take.
 pub(super) fn arm_sets(nodes: &[NodeSpec]) -> BTreeMap<NodeIndex, ArmSets> {
     let routers = (0..).zip(nodes).filter(|(_, node)| matches!(node.body, Body::Router { .. }));
     routers.map(|(at, router)| (at, ArmSets::of(router))).collect()
 }
 
-/// Nodes that can never begin, and arms without an output of the workflow. What nodes read and follow stands above them.
+/// Reports nodes that can never begin, and arms that lead to no output. Nodes must read and follow
+/// only nodes above them.
 pub(super) fn problems_of_arms(
     nodes: &[NodeSpec],
     output: NodeIndex,
@@ -28,10 +30,11 @@ pub(super) fn problems_of_arms(
     for (router, sets) in all_sets {
         let node = &nodes[*router as usize];
         let Body::Router { arms, .. } = &node.body else { continue };
-        // One case in which nothing is assumed of the router itself, then each of its sets.
+        // Case 0 assumes no arms of this router. Each following case assumes one of its sets.
         let (most, least) = (1..1 + sets.most.len(), &sets.least);
         let count = most.end + least.len();
         let mut cases = Cases::new(count);
+        // The router begins only if routers above it have taken certain arms.
         for (other, arm) in assumed_begun(nodes, *router) {
             cases.assume_always(other, arm as usize);
         }
@@ -39,7 +42,7 @@ pub(super) fn problems_of_arms(
         (1..).zip(taken).for_each(|(case, taken)| cases.assume(*router, case, taken.iter()));
         let begins = begins(nodes, cases);
         let with_most = BitSet::of(count, most.clone());
-        // Which begins with some of the largest sets, and which with each of them.
+        // A node may begin with some of the largest sets, or with each of them.
         let with_some = |at: usize| begins.row(at).iter().zip(with_most.words()).any(|(of, most)| of & most != 0);
         let with_all = |at: usize| begins.row(at).iter().zip(with_most.words()).all(|(of, most)| !of & most == 0);
         let before = |at: usize| has(begins.row(at), 0);
@@ -48,7 +51,8 @@ pub(super) fn problems_of_arms(
         let ever_taken = sets.ever_taken();
         let found = problems.len();
         let is_first = |at: usize| never(at) && !waits_for_never(&nodes[at]);
-        // A step that decides on another one mostly has the edges of that one, which then says what is wrong with them.
+        // A deciding node usually has the edges of the node that it decides on. That node reports
+        // the problem.
         let is_said = |about: &str| nodes.iter().position(|node| *node.path.names() == *about).is_some_and(is_first);
         let is_own = |at: usize| !nodes[at].decides.as_deref().is_some_and(is_said);
         let first = nodes.iter().enumerate().filter(|(at, _)| is_first(*at) && is_own(*at));
@@ -68,11 +72,13 @@ pub(super) fn problems_of_arms(
                 _ => never_begins(nodes, at, *router, &needs),
             });
         }
+        // A node that never begins has been reported, and is usually the cause of a missing output.
         if problems.len() > found || !before(output as usize) {
             continue;
         }
         let mut lost = BitSet::of(count, most.end..count);
         lost.remove(begins.row(output as usize));
+        // A node with `ends` provides an output, too.
         let ends = (0..nodes.len()).filter(|at| nodes[*at].ends);
         ends.for_each(|at| lost.remove(begins.row(at)));
         if let Some(first) = lost.iter().next() {
@@ -85,22 +91,23 @@ pub(super) fn problems_of_arms(
     problems
 }
 
-/// Which of some nodes never both begin, whatever the routers take. The nodes are named by their place in the list of them.
+/// Finds nodes that never begin in the same run, for all arms that the routers may take. The nodes
+/// are numbered by their position in `of`.
 pub(super) struct ExclusiveArms<'n> {
     nodes: &'n [NodeSpec],
     of: &'n [NodeIndex],
     sets: &'n BTreeMap<NodeIndex, ArmSets>,
-    /// Of each of these, those where it may begin, too.
+    /// Nodes that may begin if a node begins, by node. Uses the arms that this node requires.
     beside: BitRows,
-    /// Of each router of which it is known what it takes.
+    /// Relations for each router whose sets of arms are known. Computed on first use.
     by_router: Option<Vec<BySet>>,
 }
 
-/// With which of the largest sets of arms that a router takes some nodes begin.
+/// Relation between nodes and the largest sets of arms that a router takes.
 struct BySet {
-    /// Of each node, the sets.
+    /// Sets with which a node begins, by node.
     sets: BitRows,
-    /// Of each set, the nodes.
+    /// Nodes that begin with a set, by set.
     nodes: BitRows,
 }
 
@@ -116,7 +123,7 @@ impl<'n> ExclusiveArms<'n> {
         Self { nodes, of, sets, beside, by_router: None }
     }
 
-    /// Removes those of some nodes with which a node never begins, as far as arms say.
+    /// Removes from `others` the nodes that never begin in the same run as `node`.
     pub(super) fn keep_beside(&mut self, node: usize, others: &mut BitSet) {
         others.keep(self.beside.row(node));
         if others.is_empty() {
@@ -129,6 +136,7 @@ impl<'n> ExclusiveArms<'n> {
                 .map(|(at, sets)| BySet::of(nodes, of, *at, sets))
                 .collect()
         });
+        // Both nodes can run only if one set of the router's arms lets both begin.
         for by_set in by_router {
             let mut with = BitSet::none(of.len());
             numbers(by_set.sets.row(node)).for_each(|set| with.add(by_set.nodes.row(set)));
@@ -155,23 +163,24 @@ impl BySet {
     }
 }
 
-/// The rows of some nodes.
+/// Returns the rows of some nodes.
 fn rows_of(all: &BitRows, of: &[NodeIndex], bound: usize) -> BitRows {
     let mut rows = BitRows::new(of.len(), bound);
     of.iter().for_each(|node| rows.push(all.row(*node as usize)));
     rows
 }
 
-/// What its beginning depends on.
+/// Returns the nodes on which the beginning of a node depends.
 fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))
 }
 
-/// Which arms must have been taken when a node has begun, by the routers that take one.
+/// Returns the arms that must have been taken if a node has begun, for routers that take one arm.
 fn assumed_begun(nodes: &[NodeSpec], node: NodeIndex) -> BTreeMap<NodeIndex, u32> {
     let (mut open, mut seen, mut taken) = (vec![node], HashSet::new(), BTreeMap::new());
     while let Some(at) = open.pop() {
         let node = &nodes[at as usize];
+        // A join does not show which of its arms was taken.
         if !seen.insert(at) || matches!(node.body, Body::Join) {
             continue;
         }
@@ -188,16 +197,16 @@ fn assumed_begun(nodes: &[NodeSpec], node: NodeIndex) -> BTreeMap<NodeIndex, u32
     taken
 }
 
-/// Which arms routers are assumed to take, in several cases at once.
+/// Arms that routers are assumed to take, in several cases at once.
 struct Cases {
     count: usize,
     routers: HashMap<NodeIndex, AssumedArms>,
 }
 
 struct AssumedArms {
-    /// The cases in which nothing is assumed.
+    /// Cases without an assumption.
     free: BitSet,
-    /// The cases in which an arm is taken.
+    /// Cases in which an arm is taken, by arm.
     by_arm: HashMap<usize, BitSet>,
 }
 
@@ -206,13 +215,13 @@ impl Cases {
         Self { count, routers: HashMap::new() }
     }
 
-    /// A router takes one arm in each case.
+    /// Assumes that a router takes this arm in each case.
     fn assume_always(&mut self, router: NodeIndex, arm: usize) {
         let by_arm = HashMap::from([(arm, BitSet::all(self.count))]);
         self.routers.insert(router, AssumedArms { free: BitSet::none(self.count), by_arm });
     }
 
-    /// A router takes these arms in a case, and no others.
+    /// Assumes that a router takes exactly these arms in a case.
     fn assume(&mut self, router: NodeIndex, case: usize, arms: impl IntoIterator<Item = usize>) {
         let count = self.count;
         let new = || AssumedArms { free: BitSet::all(count), by_arm: HashMap::new() };
@@ -224,9 +233,10 @@ impl Cases {
     }
 }
 
-/// Of each node, the cases in which it may begin.
+/// Returns for each node the cases in which it may begin.
 fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
     let all = BitSet::all(cases.count);
+    // A case without an assumption allows each arm.
     for of in cases.routers.values_mut() {
         of.by_arm.values_mut().for_each(|taken| taken.add(of.free.words()));
     }
@@ -235,7 +245,7 @@ fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
     for node in nodes {
         own.set(&all);
         let only_taken = |set: &mut BitSet, entry: &Entry| {
-            // What stands below is not begun.
+            // A node below has no row yet: it counts as not begun.
             set.keep(begins.row(entry.from as usize));
             if let (When::Arm(arm), Some(of)) = (&entry.when, cases.routers.get(&entry.from)) {
                 set.keep(of.by_arm.get(&(*arm as usize)).unwrap_or(&of.free).words());
@@ -254,7 +264,7 @@ fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
             own = possible.at_least(needed, &all);
         }
         match node.body {
-            // It has the first that is there.
+            // A join has the first output that exists.
             Body::Join if node.reads.is_empty() => {}
             Body::Join => {
                 let mut first = BitSet::none(cases.count);

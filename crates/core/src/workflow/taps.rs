@@ -1,9 +1,9 @@
-//! Whether the nodes of a workflow that only observe can do so: what they are, and what they would save. It runs nothing.
+//! Checks nodes that only observe (`tap`): they must be steps, and must not save to the state.
 
 use super::callee;
 use super::spec::{NodeKind, NodeSpec};
 
-/// What is wrong with the nodes that are taps.
+/// Reports the problems of nodes that only observe.
 pub(super) fn problems_of_taps(nodes: &[NodeSpec]) -> Vec<String> {
     nodes.iter().filter(|node| node.policy.tap).filter_map(problem_of).collect()
 }

@@ -1,4 +1,4 @@
-//! The step of a node that changes the state by data. What the changes are, `state/transform.rs` says.
+//! The step of a node that changes the state by data. `state/transform.rs` defines the changes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::FailureKind;
 use crate::state::StateTransform;
 use crate::value::Encoded;
 
-/// A step that makes these changes; its output is an object of what it set.
+/// Builds a step that makes these changes. Its output is an object with the values that were set.
 pub(super) fn step(transforms: &[StateTransform]) -> Step {
     let transforms: Arc<[StateTransform]> = transforms.into();
     Arc::new(move |cx, _| {

@@ -1,5 +1,6 @@
-//! The definition of a workflow by parts: its nodes, the workflows that it calls, and the agents and tools that are called
-//! in it, as far as that is written in it. It compares nothing.
+//! The definition of a workflow by parts: its nodes, the workflows that it calls, and the agents
+//! and tools that appear in its code. A comparison of parts shows which part of a definition has
+//! changed.
 
 use std::any::TypeId;
 use std::collections::HashSet;
@@ -13,7 +14,7 @@ use super::spec::Spec;
 use crate::definition::{Aspect, Definition, Known, PartOf};
 
 impl Spec {
-    /// The definition by parts; computed when it is first asked for.
+    /// Returns the definition by parts. It is computed on first use.
     pub(crate) fn parts(&self) -> &Arc<Known> {
         self.parts.get_or_init(|| {
             let mut definition = Definition::default();
@@ -29,11 +30,11 @@ impl Spec {
     }
 }
 
-/// What was added already.
+/// Callees that were added already.
 #[derive(Default)]
 struct Seen {
     functions: HashSet<TypeId>,
-    /// The workflows that are called by their names.
+    /// Workflows that are called by name.
     #[cfg(feature = "dynamic")]
     workflows: HashSet<Arc<str>>,
 }
@@ -64,7 +65,7 @@ fn add_callees(spec: &Spec, seen: &mut Seen, definition: &mut Definition) {
     }
 }
 
-/// What a node that is data calls.
+/// Adds a callee of a node that is data.
 #[cfg(feature = "dynamic")]
 fn add_reference(referenced: &Referenced, seen: &mut Seen, definition: &mut Definition) {
     match referenced {

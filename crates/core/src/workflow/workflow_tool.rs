@@ -1,5 +1,5 @@
-//! `WorkflowTool`: a workflow that agents call as a tool. It decides nothing about the call; the workflow runs as a step
-//! of the run that calls it.
+//! `WorkflowTool`: a workflow that agents call as a tool. The workflow runs as a step of the run
+//! that calls it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use crate::tool::{
 };
 use crate::value::{Encoded, NodeValue};
 
-/// A workflow as a tool. [`Agent::tools`](crate::Agent::tools) takes a workflow itself; this is for another name,
-/// description or policy.
+/// A workflow as a tool. [`Agent::tools`](crate::Agent::tools) accepts a workflow itself. Use this
+/// type to set another name, description or policy.
 ///
-/// Its arguments are the workflow's inputs by their names, and its answer is the JSON of the output. A call is part of
-/// the run that makes it: the steps are recorded below the call, they have the grants of the caller, they end when the
-/// run ends, a gate asks by the call's path, and after a crash the call continues where it was.
+/// Its arguments are the workflow's inputs by name, and its answer is the JSON of the output. A
+/// call is part of the run that makes it. Its steps are recorded below the call, have the grants of
+/// the caller, and end when the run ends. The question of a gate has the path of the call. After a
+/// crash, the call continues where it was.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -47,12 +48,12 @@ pub struct WorkflowTool {
 }
 
 impl WorkflowTool {
-    /// The workflow as a tool of its own name and description. It counts as one that writes when it declares so, or asks
-    /// a person.
+    /// Creates a tool with the name and the description of the workflow. The tool counts as one
+    /// with side effects if the workflow declares that it writes, or asks a person.
     pub fn new<In: Inputs, Out: NodeValue>(workflow: &Workflow<In, Out>) -> Self {
         let spec = Arc::clone(workflow.spec());
         let effects = if spec.writes_or_asks() { Effects::Write } else { Effects::Read };
-        // Called twice at one step, it continues what it did there.
+        // A second call at the same step continues the first one, so the tool is idempotent.
         let policy = ToolPolicy::default().effects(effects).idempotent();
         let description = match spec.description.is_empty() {
             true => format!("Run the workflow `{}`.", spec.name).into(),
@@ -63,22 +64,22 @@ impl WorkflowTool {
         Self { spec, definition: Arc::new(definition) }
     }
 
-    /// Names the tool. Default: the workflow's name.
+    /// Sets the name of the tool. Default: the workflow's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.definition).name = name.into();
         self
     }
 
-    /// Says to the model what the tool is for. Default: the workflow's description.
+    /// Sets the description for the model. Default: the workflow's description.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.definition).description = description.into();
         self
     }
 
-    /// Changes the policy, which begins with the effects that the workflow declares, and as one that may be called again
-    /// after a crash.
+    /// Changes the policy. Before the change, the policy has the effects that the workflow
+    /// declares, and allows that the tool is called again after a crash.
     #[must_use]
     pub fn policy(mut self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> Self {
         let definition = Arc::make_mut(&mut self.definition);

@@ -1,7 +1,8 @@
-//! Assembles the blocks of one answer from their pieces and turns them into message parts.
+//! Assembles the content blocks of a response and converts them to message parts.
 //!
-//! Text, thinking and calls of our tools become parts of their own kind. Every other block (a server's tool call and
-//! its result, redacted thinking, a compaction, any future kind) is kept as its unchanged text, in its place.
+//! Text, thinking and tool calls become parts of these kinds. Any other block (a server tool call
+//! and its result, redacted thinking, a compaction, future kinds) is kept as unchanged JSON text at
+//! its position.
 
 use std::sync::Arc;
 
@@ -16,15 +17,16 @@ use crate::assembly::{call_delta, reasoning};
 use crate::http::Deltas;
 use crate::loose::unquoted;
 
-/// The field of [`Reasoning::opaque`] that holds the JSON text of a block, byte for byte within each of its fields.
+/// Field of [`Reasoning::opaque`] with the JSON text of a block. Each field of the block is kept
+/// byte for byte.
 pub(super) const BLOCK: &str = "block";
-/// The field of [`Reasoning::opaque`] that holds the JSON text of the citations of the text before it.
+/// Field of [`Reasoning::opaque`] with the JSON text of the citations for the preceding text.
 pub(super) const CITATIONS: &str = "citations";
 
-/// The field of [`Reasoning::opaque`] that holds the signature of thinking.
+/// Field of [`Reasoning::opaque`] with the signature of the thinking.
 pub(super) const SIGNATURE: &str = "signature";
 
-/// One block.
+/// A content block.
 #[derive(Clone, Debug)]
 pub(super) enum Block {
     Text {
@@ -37,21 +39,21 @@ pub(super) enum Block {
     },
     Call {
         call: ToolCall,
-        /// Which call of the answer, from 0.
+        /// Number of the call in the response, from 0.
         number: usize,
-        /// The input that came with the block's beginning: all of it when no pieces follow.
+        /// The input in the start event. It is complete if no pieces follow.
         whole: Option<Box<RawValue>>,
         rest: Fields,
     },
     Other {
         fields: Fields,
-        /// The pieces of its input.
+        /// The pieces of the block's input.
         input: String,
     },
 }
 
 impl Block {
-    /// A block as it begins; `number` counts the calls before it.
+    /// Creates a block from its start event. `number` is the number of calls before it.
     pub(super) fn begin(mut fields: Fields, number: usize, deltas: &mut Deltas) -> Self {
         match &*text_of(&fields, "type") {
             "text" => {
@@ -69,12 +71,14 @@ impl Block {
                 }
                 Self::Thinking { text, signature: text_of(&fields, "signature") }
             }
+            // Fields without a meaning here stay in `rest` and are sent back with the call.
             "tool_use" => {
                 let call = ToolCall::new(text_of(&fields, "id"), text_of(&fields, "name"), "");
                 deltas.push(|| {
                     let (id, name) = (Some(call.id.clone()), Some(call.name.clone()));
                     ModelEvent::ToolCall(call_delta(number, id, name, ""))
                 });
+                // A stream starts with an empty input and sends the arguments as deltas.
                 let whole = fields.remove("input").filter(|input| !is_empty(input));
                 for known in ["type", "id", "name"] {
                     fields.remove(known);
@@ -85,7 +89,7 @@ impl Block {
         }
     }
 
-    /// Returns true if pieces of this kind are a part of the block.
+    /// Returns true if the block accepts deltas of this type.
     pub(super) fn takes(&self, kind: &str) -> bool {
         match self {
             Self::Text { .. } => matches!(kind, "text_delta" | "citations_delta"),
@@ -94,7 +98,7 @@ impl Block {
         }
     }
 
-    /// More of the block, of a kind that it takes.
+    /// Adds a delta of a type that the block accepts.
     pub(super) fn more(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         match (self, &*delta.kind) {
             (Self::Text { text, .. }, "text_delta") if !delta.text.is_empty() => {
@@ -118,7 +122,7 @@ impl Block {
         }
     }
 
-    /// More of a block that is only kept: texts grow, everything else is replaced.
+    /// Merges a delta into a block of unknown type: texts are appended, other fields are replaced.
     pub(super) fn more_fields(&mut self, delta: Fields) {
         let Self::Other { fields, .. } = self else { return };
         for (name, said) in delta.into_iter().filter(|(name, _)| name != "type") {
@@ -131,7 +135,7 @@ impl Block {
         }
     }
 
-    /// The block is over.
+    /// Completes the block.
     pub(super) fn end(&mut self, deltas: &mut Deltas) {
         match self {
             Self::Call { call, number, whole, .. } => {
@@ -154,7 +158,8 @@ impl Block {
         }
     }
 
-    /// Gives a tool call an id when the server gave it none: two calls without one could not be distinguished.
+    /// Assigns an id to a tool call if the server sent none. Otherwise two such calls could not be
+    /// distinguished.
     pub(super) fn name_call(&mut self, turn: usize) {
         if let Self::Call { call, number, .. } = self
             && call.id.is_empty()
@@ -163,7 +168,7 @@ impl Block {
         }
     }
 
-    /// The parts of a message that the block becomes. `model` is the one that was asked.
+    /// Converts the block to message parts. `model` is the requested model.
     pub(super) fn into_parts(self, model: &str) -> Vec<Part> {
         let kept = |text: String, opaque: Option<Value>| {
             let (provider, model) = (PROVIDER.name.to_owned(), model.to_owned());

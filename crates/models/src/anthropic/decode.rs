@@ -1,6 +1,7 @@
-//! From the bytes of an answer to its pieces and the whole.
+//! Decodes the bytes of a response into streamed pieces and the complete response.
 //!
-//! A streamed answer ends with `message_stop`, or with its stop reason if the server leaves that event out.
+//! A streamed response ends with `message_stop`, or with its stop reason if the server omits that
+//! event.
 
 use std::sync::Arc;
 
@@ -15,17 +16,18 @@ use super::wire::{Blocks, Event, Fields, OtherDelta, OtherEvent, WireMessage};
 use crate::http::{Decode, Deltas, SseEvent, SseFlow};
 use crate::loose::{MAX_RAW_USAGE, bounded, count_of, invalid, read, unquoted, unread};
 
-/// More than any usage has.
+/// Maximum number of fields in a usage object. Real usage objects have fewer.
 const MAX_USAGE_FIELDS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct MessagesDecoder {
-    /// The model that was asked for: what its thinking goes back to.
+    /// The requested model. Its thinking is sent back only to the same model.
     asked: Arc<str>,
-    /// How many messages were sent: what makes the ids unique that the server leaves out.
+    /// Number of messages in the request. It makes the ids unique that are assigned to calls
+    /// without an id.
     turn: usize,
     blocks: Vec<Block>,
-    /// The block that each index of the wire stands for.
+    /// Maps each index in the stream to a block.
     slots: Vec<(u64, usize)>,
     calls: usize,
     started: bool,
@@ -42,7 +44,7 @@ impl Decode for MessagesDecoder {
         if event.name == b"error" {
             return Err(error_body::in_answer(data));
         }
-        // Some gateways send what other wire formats end with.
+        // Some gateways send the end marker of other wire formats.
         if data.is_empty() || data == b"[DONE]" {
             return Ok(SseFlow::More);
         }
@@ -90,9 +92,9 @@ impl Decode for MessagesDecoder {
                 return Ok(SseFlow::End);
             }
             "error" => return Err(error_body::in_answer(data)),
-            // Some gateways leave the type of an error out.
+            // Some gateways omit the type of an error event.
             _ if event.error.is_some() => return Err(error_body::in_answer(data)),
-            // A ping, or an event that is newer than this.
+            // A ping, or an event type that this release does not know.
             _ => return Ok(SseFlow::More),
         }
         Ok(if self.has_reason() { SseFlow::Finishing } else { SseFlow::More })
@@ -104,7 +106,7 @@ impl Decode for MessagesDecoder {
         if &*message.kind == "error" || message.error.is_some_and(|error| error.get() != "null") {
             return Err(error_body::in_answer(body));
         }
-        // An answer that is cut before it begins may have `null`.
+        // A response that was cut off before its content starts may have `null`.
         if message.content.is_none() && message.stop_reason.is_empty() {
             return Err(invalid("the answer", "it has no content; check the base URL", body));
         }
@@ -134,7 +136,8 @@ impl Decode for MessagesDecoder {
         }
         let mut blocks = std::mem::take(&mut self.blocks);
         for block in &mut blocks {
-            // Without `message_stop` some blocks may be open. Listeners do not get the rest of them.
+            // Without `message_stop`, some blocks may be incomplete. Their remaining pieces are not
+            // reported to the caller.
             block.end(&mut Deltas::new(false));
             block.name_call(self.turn);
         }
@@ -165,7 +168,8 @@ impl MessagesDecoder {
         }
     }
 
-    /// Returns true if the stop reason of a streamed answer has arrived. Only the usage and the end of the stream follow.
+    /// Returns true if the stop reason of a streamed response has arrived. Only the usage and the
+    /// end of the stream follow.
     fn has_reason(&self) -> bool {
         self.started && !self.stop_reason.is_empty()
     }
@@ -175,8 +179,8 @@ impl MessagesDecoder {
         (*message.model).clone_into(&mut self.model);
     }
 
-    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not
-    /// one, and neither is any other value.
+    /// Merges a usage object. Counts are cumulative, so later values replace earlier ones.
+    /// Oversized objects and other values are ignored.
     fn count(&mut self, usage: Option<&RawValue>) {
         let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return };
         let usage: Option<Map<String, Value>> = serde_json::from_str(raw.get()).ok();
@@ -188,7 +192,8 @@ impl MessagesDecoder {
         }
     }
 
-    /// The last block with an index that `fits`; without an index, the last one.
+    /// Returns the last block with this index for which `fits` is true. Without an index, considers
+    /// all blocks.
     fn slot(&self, index: Option<u64>, fits: impl Fn(&Block) -> bool) -> Option<usize> {
         let slots = self.slots.iter().rev().filter(|(of, _)| index.is_none_or(|index| *of == index));
         slots.map(|(_, at)| *at).find(|at| fits(&self.blocks[*at]))
@@ -208,6 +213,7 @@ impl MessagesDecoder {
             self.blocks[at].more(delta, deltas);
             return;
         }
+        // No open block accepts the delta. A block of unknown type merges any delta.
         let kept = self.slot(event.index, |block| matches!(block, Block::Other { .. }));
         match (&*delta.kind, kept) {
             (_, Some(at)) => {
@@ -215,7 +221,7 @@ impl MessagesDecoder {
                     self.blocks[at].more_fields(other.delta);
                 }
             }
-            // Some servers send a text in a block of another kind, or without a beginning.
+            // Some servers send a text delta for a block of another type, or without a start event.
             ("text_delta" | "thinking_delta", None) => {
                 let kind = delta.kind.trim_end_matches("_delta");
                 let fields = [("type".to_owned(), to_raw_value(kind).expect("a text is JSON"))];
@@ -229,7 +235,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// Skips an event of unknown shape when its kind is unknown too.
+    /// Handles an event that could not be parsed. An event of unknown type is skipped.
     fn other(&mut self, error: serde_json::Error, data: &[u8]) -> Result<SseFlow, ModelError> {
         let delta = match serde_json::from_slice::<OtherEvent<'_>>(data) {
             Ok(other) => match &*other.kind {
@@ -249,7 +255,7 @@ impl MessagesDecoder {
     }
 }
 
-/// The fields of a block; some servers send a text as the text alone.
+/// Parses the fields of a block. Some servers send only the text instead of a text block.
 fn block(raw: &RawValue, data: &[u8]) -> Result<Fields, ModelError> {
     let mut mended = Vec::new();
     if unquoted(raw.get()).is_some() {
@@ -262,19 +268,20 @@ fn block(raw: &RawValue, data: &[u8]) -> Result<Fields, ModelError> {
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
     match reason {
         "tool_use" | "tool_calls" => StopReason::ToolCalls,
-        // Servers other than Anthropic's also send these when the model calls tools.
+        // Some compatible servers also send these reasons when the model calls tools.
         "end_turn" | "stop_sequence" | "stop" | "" if calls => StopReason::ToolCalls,
         "end_turn" | "stop_sequence" | "stop" | "" => StopReason::Stop,
         "max_tokens" | "model_context_window_exceeded" | "length" => StopReason::Length,
         "refusal" => StopReason::Refusal,
-        // Bedrock's and other formats'.
+        // Reasons of Bedrock and of other formats.
         "guardrail_intervened" | "content_filtered" | "content_filter" => StopReason::ContentFilter,
         "pause_turn" => StopReason::PauseTurn,
         other => StopReason::Other(other.to_owned()),
     }
 }
 
-/// The provider's input leaves out what was read from its cache or written to it; ours has it all.
+/// Converts the usage. Anthropic's `input_tokens` excludes tokens that were read from or written to
+/// the cache; ours includes them.
 fn usage(raw: Map<String, Value>) -> Usage {
     let count = |name: &str| raw.get(name).and_then(count_of);
     let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));

@@ -1,7 +1,8 @@
-//! From the neutral conversation to the bytes of a request.
+//! Encodes the neutral conversation as the body of a request.
 //!
-//! Each message becomes blocks, encoded once and kept beside it; a request is their bytes in a row. Messages of one
-//! side that follow each other become one message, so that all results of a turn stand together.
+//! Each message is encoded once as content blocks and cached with the message. A request
+//! concatenates these bytes. Consecutive messages of the same role become one message, so that all
+//! tool results of a turn are together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +18,14 @@ use super::message::blocks;
 use super::schema;
 use crate::sent_call::tool_name;
 
-/// The most tokens of an answer when the host sets none; the format has no default of its own.
+/// Default of `max_tokens`. The format requires a value.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
-/// Fields that only the request itself may set: other values would make the answer unreadable.
+/// Fields that the host may not set: other values would make the response unreadable.
 const OURS: [&str; 3] = ["messages", "stream", "system"];
 
-/// The whole body. `format` names what the encoded pieces depend on.
+/// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
+/// which they depend.
 pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     if let Some(name) = OURS.iter().find(|name| extra.contains_key(**name)) {
@@ -51,7 +53,7 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Writes a field unless the host's own fields have it.
+    /// Writes a field, unless the host sets it in `extra`.
     fn put(&mut self, name: &str, value: &impl Serialize) {
         if !self.extra.contains_key(name) {
             self.write(name, value);
@@ -66,7 +68,7 @@ impl Fields<'_> {
     }
 }
 
-/// The system's blocks at the top and the messages. A message without blocks is left out.
+/// Writes the system blocks and the messages. A message without blocks is omitted.
 fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelRequest) {
     let encoded = |role: Role| {
         let of_system = role == Role::System;
@@ -90,6 +92,7 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
     let mut last = None;
     for (side, blocks) in encoded(Role::User).filter(|(_, blocks)| !blocks.is_empty()) {
         match last.replace(side) {
+            // The same role continues: the blocks are appended to the open message.
             Some(last) if last == side => out.push(b','),
             before => {
                 let close: &[u8] = if before.is_some() { b"]},{\"role\":\"" } else { b"{\"role\":\"" };
@@ -103,16 +106,18 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
     out.extend_from_slice(if last.is_some() { b"]}]" } else { b"]" });
 }
 
-/// The tools of the agent and behind them the host's own, such as those that the server runs. Says whether there are
-/// any.
+/// Writes the agent's tools, followed by the tools from `extra`, such as server tools. Returns true
+/// if there are any tools.
 fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &ModelRequest) -> Result<bool, ModelError> {
+    // Server tools from `extra` are appended to the agent's tools.
     let own = match fields.extra.get("tools") {
         None => &[][..],
         Some(Value::Array(tools)) => tools,
         Some(_) => return Err(unusable("`tools` in `ModelSettings::extra` must be a list of tools".to_owned())),
     };
     if request.tools.is_empty() && own.is_empty() {
-        // The service refuses a conversation with calls of tools, unless there are tools; none of these is called.
+        // The service refuses a conversation with tool calls if the request has no tools. So the
+        // called tools are declared, and `tool_choice` prevents further calls.
         if let Some(called) = called_before(request) {
             fields.write("tools", &called);
             fields.put("tool_choice", &json!({"type": "none"}));
@@ -131,7 +136,8 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
         write(&mut tools, tool);
         tools.push(b']');
     }
-    // The service reads tools, instruction, messages in this order: a mark at the instruction counts for the tools, too.
+    // The service caches tools, system blocks and messages in this order. A cache mark on the
+    // system blocks also covers the tools.
     if request.settings.get_prompt_cache().is_some() && !has_instruction(format, model, request) {
         tools.pop();
         put_cache_mark(&mut tools, request.settings.get_prompt_cache());
@@ -142,7 +148,7 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
     Ok(true)
 }
 
-/// The tools that the conversation has calls of, each once, without what is known of them.
+/// Returns a minimal declaration for each tool that the conversation calls.
 fn called_before(request: &ModelRequest) -> Option<Vec<Value>> {
     let calls = request.messages.messages().iter().flat_map(|message| message.tool_calls());
     let names: BTreeSet<_> = calls.map(|call| tool_name(&call.name)).collect();
@@ -150,13 +156,13 @@ fn called_before(request: &ModelRequest) -> Option<Vec<Value>> {
     Some(tools.collect()).filter(|tools: &Vec<_>| !tools.is_empty())
 }
 
-/// Whether the request has blocks for the service's field `system`.
+/// Returns true if the request has blocks for the field `system`.
 fn has_instruction(format: &str, model: &str, request: &ModelRequest) -> bool {
     let mut of_system = request.messages.messages().iter().filter(|message| message.role() == Role::System);
     of_system.any(|message| !message.encoded(format, |message| blocks(message, model)).is_empty())
 }
 
-/// Marks the object that `out` ends with as the last one of what the service keeps.
+/// Marks the last object in `out` as the end of the cached prefix.
 fn put_cache_mark(out: &mut Vec<u8>, kept: Option<PromptCache>) {
     let mark: &[u8] = match kept {
         None => return,
@@ -168,12 +174,12 @@ fn put_cache_mark(out: &mut Vec<u8>, kept: Option<PromptCache>) {
 }
 
 fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
-    // The format knows no seed.
+    // The format has no seed.
     let (temperature, top_p) = (&settings.get_temperature(), &settings.get_top_p());
     let (max_tokens, stop) = (settings.get_max_tokens(), settings.get_stop());
     let tool_choice = settings.get_tool_choice();
     let thinking = settings.get_extra().get("thinking").filter(|thinking| thinking["type"] != "disabled");
-    // Thinking counts as part of the answer.
+    // The tokens of thinking count as output tokens.
     let budget = thinking.and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or_default();
     fields.put("max_tokens", &max_tokens.map_or(DEFAULT_MAX_TOKENS + budget, u64::from));
     if let Some(temperature) = temperature {
@@ -185,7 +191,8 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
     if !stop.is_empty() {
         fields.put("stop_sequences", &stop);
     }
-    // A choice among no tools is refused, and so is thinking beside a tool that must be called.
+    // The service refuses `tool_choice` without tools, and a forced tool call while thinking is
+    // enabled.
     match tool_choice.filter(|_| tools) {
         None => {}
         Some(ToolChoice::None) => fields.put("tool_choice", &json!({"type": "none"})),
@@ -195,7 +202,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
     }
 }
 
-/// The schema of the answer, beside the host's own `output_config`.
+/// Writes `output_config` with the schema of the answer, merged with the host's `output_config`.
 fn put_output(fields: &mut Fields<'_>, request: &ModelRequest) -> Result<(), ModelError> {
     let own = fields.extra.get("output_config");
     match (&request.output, own) {

@@ -1,11 +1,11 @@
-//! Classifies the body of an Anthropic server's error.
+//! Classifies the error bodies of Anthropic servers.
 
 use agentflow_core::model::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
 use crate::http::Refusal;
 
-/// The error of an answer whose status is not 2xx.
+/// Returns the error for a response with a status other than 2xx.
 pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let problem = Problem::read(&serde_json::from_str(refusal.body).unwrap_or_default());
     let message = match (problem.message.is_empty(), refusal.status) {
@@ -17,7 +17,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     problem.finish(refusal.error(kind, message))
 }
 
-/// The error in the middle of an answer, or in place of one.
+/// Returns the error for an error object within a stream or instead of a response.
 pub(super) fn in_answer(data: &[u8]) -> ModelError {
     let text_alone = |_| Value::String(String::from_utf8_lossy(data).trim().to_owned());
     let problem = Problem::read(&serde_json::from_slice(data).unwrap_or_else(text_alone));
@@ -33,16 +33,16 @@ pub(super) fn in_answer(data: &[u8]) -> ModelError {
 struct Problem {
     message: String,
     code: String,
-    /// A code that is an HTTP status: Google's, where it serves these models.
+    /// A code that is an HTTP status. Google sends it when it serves these models.
     number: Option<u16>,
     request_id: String,
 }
 
 impl Problem {
     fn read(body: &Value) -> Self {
-        // Google puts the object into a list.
+        // Google wraps the object in a list.
         let body = body.get(0).unwrap_or(body);
-        // A gateway may leave out the object around it, or send a text in its place.
+        // A gateway may omit the outer object, or send a text instead.
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let text = |name: &str| match error.get(name) {
             None | Some(Value::Null) => String::new(),
@@ -68,12 +68,12 @@ impl Problem {
         };
         match (&*self.code, status.or(self.number)) {
             ("overloaded_error", _) => ModelErrorKind::Overloaded,
-            // Only llama.cpp has a type for it; other servers have it in the message.
+            // Only llama.cpp has a type for this error. Other servers describe it in the message.
             ("exceed_context_size_error", _) => ModelErrorKind::ContextOverflow,
             _ if is_bad_request && says(&["prompt is too long", "exceed context limit", "Input is too long for"]) => {
                 ModelErrorKind::ContextOverflow
             }
-            // Anthropic has no type for these two.
+            // Anthropic has no type for these two errors.
             _ if is_bad_request && says(&["blocked by content filtering"]) => ModelErrorKind::ContentFilter,
             _ if is_bad_request && says(&["credit balance is too low"]) => ModelErrorKind::Permission,
             (_, Some(status)) => ModelErrorKind::from_status(status),

@@ -1,7 +1,8 @@
-//! From one message to its blocks on the wire.
+//! Encodes one message as content blocks.
 //!
-//! Content that the service would refuse is left out or written in another way, so that a conversation with another
-//! provider can continue: empty texts, thinking of other models, ids and names with characters it does not take.
+//! Content that the service would refuse is omitted or rewritten, so that a conversation with
+//! another provider can continue: empty texts, thinking of other models, ids and names with invalid
+//! characters.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use super::blocks::{BLOCK, CITATIONS, SIGNATURE};
 use super::encode::write;
 use crate::sent_call::{arguments, identifier, tool_name};
 
-/// The blocks of a message, with commas between them; empty when there are none.
+/// Returns the blocks of a message, separated by commas. Returns no bytes if there are no blocks.
 pub(super) fn blocks(message: &Message, model: &str) -> Vec<u8> {
     let mut blocks = Blocks { out: Vec::new() };
     let assistant = message.role() == Role::Assistant;
@@ -58,14 +59,16 @@ impl Blocks {
         write(&mut self.out, block);
     }
 
-    /// A text without a visible character is refused.
+    /// Writes a text block. The service refuses a text without visible characters, so it is
+    /// omitted.
     fn text(&mut self, text: &str, citations: Option<&RawValue>) {
         if !text.trim().is_empty() {
             self.put(&Block::Text { text: Cow::Borrowed(text), citations });
         }
     }
 
-    /// Signatures are bound to the model; thinking without one (an answer that was cut off) is refused.
+    /// Writes reasoning. A signature is valid only for the model that created it. The service
+    /// refuses thinking without a signature, which occurs if a response was cut off.
     fn reasoning(&mut self, reasoning: &Reasoning, model: &str) {
         let Some(opaque) = reasoning.opaque.as_deref().filter(|_| reasoning.provider == PROVIDER.name) else { return };
         let same_model = reasoning.model == model;
@@ -98,7 +101,7 @@ fn raw(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
 }
 
-/// The citations that belong to the text before a part.
+/// Returns the citations of the text before a part.
 fn citations(part: &Part) -> Option<Box<RawValue>> {
     match part {
         Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name => {
@@ -108,7 +111,8 @@ fn citations(part: &Part) -> Option<Box<RawValue>> {
     }
 }
 
-/// Returns the id of a call in letters, digits, `_` and `-`, the only characters that the service accepts.
+/// Returns the id of a call with letters, digits, `_` and `-`, the only characters that the service
+/// accepts.
 fn call_id(id: &str) -> Cow<'_, str> {
     identifier(id, usize::MAX)
 }
@@ -116,7 +120,7 @@ fn call_id(id: &str) -> Cow<'_, str> {
 fn tool_result(result: &ToolResult) -> Block<'_> {
     let failed = !result.status.is_success();
     let content = match result.text_beside(|file| media(file).is_some()) {
-        // An error must have a text.
+        // The service requires a text for an error.
         text if failed && text.trim().is_empty() => Cow::Borrowed(result.status.as_str()),
         text => text,
     };
@@ -134,7 +138,7 @@ fn tool_result(result: &ToolResult) -> Block<'_> {
     }
 }
 
-/// An image, a PDF or a text; `None` for what the service does not read.
+/// Encodes an image, a PDF or a text file. Returns `None` for media that the service does not read.
 fn media(file: &Media) -> Option<Block<'_>> {
     let base64 = file.url.split_once(";base64,").filter(|(head, _)| head.starts_with("data:")).map(|(_, data)| data);
     let media_type = &*file.mime_type;
@@ -191,7 +195,7 @@ enum Block<'a> {
     },
 }
 
-/// A text alone stands without a block.
+/// The content of a tool result. A single text needs no block.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultContent<'a> {

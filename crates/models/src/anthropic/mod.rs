@@ -1,15 +1,18 @@
-//! The Anthropic Messages wire format, spoken by Anthropic and by the servers that imitate it.
+//! The Anthropic Messages wire format, for Anthropic and compatible servers.
 //!
-//! - Thinking goes back unchanged and in place to the model it came from: its signature is bound to that model. Blocks
-//!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any
-//!   model of this format.
-//! - Fields without a setting go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra):
-//!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
-//!   prompt cached, where [`ModelSettings::prompt_cache`](agentflow_core::model::ModelSettings::prompt_cache) marks the tools
-//!   and the instruction. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
-//!   beside the agent's own.
-//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](agentflow_core::model::StopReason::PauseTurn); to
-//!   continue, send the conversation with it again. An agent does so by itself, as a further step.
+//! - Thinking is sent back, unchanged and at its position, to the model that created it, because
+//!   its signature is valid only for that model. Other opaque blocks (server tools and their
+//!   results, compactions, citations) are sent back to every model of this format.
+//! - Request fields without a setting can be set with
+//!   [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra): `thinking`,
+//!   `service_tier`, `output_config`, or `cache_control`. `"cache_control": {"type": "ephemeral"}`
+//!   caches the whole prompt, while
+//!   [`ModelSettings::prompt_cache`](agentflow_core::model::ModelSettings::prompt_cache) caches the
+//!   tools and the instruction. Server tools in `tools`, such as `{"type": "web_search_20250305",
+//!   "name": "web_search"}`, are offered in addition to the agent's tools.
+//! - If the service pauses its response, the stop reason is
+//!   [`StopReason::PauseTurn`](agentflow_core::model::StopReason::PauseTurn). To continue, send the
+//!   conversation including that response. An agent does this automatically, as a further turn.
 
 mod blocks;
 mod decode;
@@ -31,7 +34,7 @@ use serde_json::Value;
 use self::decode::MessagesDecoder;
 use crate::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
 
-/// How the names of those models begin that do not take a schema for their answer.
+/// Name prefixes of Claude models without structured output.
 const WITHOUT_SCHEMA: [&str; 7] = [
     "claude-2",
     "claude-3",
@@ -42,22 +45,23 @@ const WITHOUT_SCHEMA: [&str; 7] = [
     "claude-sonnet-4-2",
 ];
 
-/// A model reached by the Anthropic Messages wire format.
+/// A model that is accessed with the Anthropic Messages wire format.
 ///
-/// - Its server is at the address in the environment variable `ANTHROPIC_BASE_URL`, else at
-///   `https://api.anthropic.com`; an address is written without `/v1`.
-/// - Its key is `ANTHROPIC_API_KEY`, sent as `x-api-key`, and when there is none the token `ANTHROPIC_AUTH_TOKEN`, sent
-///   as `Authorization: Bearer`.
-/// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Claude models that take one (all since
-///   Opus 4.1 and Sonnet 4.5), and as a tool call from older ones and those of other names.
-/// - An answer has at most 16,384 tokens, and a `thinking` budget beside them, unless
-///   [`ModelSettings::max_tokens`](agentflow_core::model::ModelSettings::max_tokens) is set: the format wants a limit in every
-///   call.
-/// - A seed is not sent, since the format has none.
-/// - [`ToolChoice::Required`](agentflow_core::model::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the
-///   format does not allow both.
+/// - Server: the URL in the environment variable `ANTHROPIC_BASE_URL`, by default
+///   `https://api.anthropic.com`. The URL is written without `/v1`.
+/// - Key: `ANTHROPIC_API_KEY`, sent as `x-api-key`. If it is not set: the token
+///   `ANTHROPIC_AUTH_TOKEN`, sent as `Authorization: Bearer`.
+/// - Typed answers: Claude models that support structured output (all since Opus 4.1 and Sonnet
+///   4.5) receive the schema ([`OutputMode::Native`]). Older models and models with other names
+///   return the answer as a tool call.
+/// - Output limit: 16,384 tokens plus the `thinking` budget, unless
+///   [`ModelSettings::max_tokens`](agentflow_core::model::ModelSettings::max_tokens) is set. The
+///   format requires a limit in every call.
+/// - Seed: not sent, because the format has none.
+/// - [`ToolChoice::Required`](agentflow_core::model::ToolChoice::Required) is sent as `auto` while
+///   `thinking` is enabled, because the format does not allow both.
 ///
-/// Cloning is one reference count. Dropping a call's stream closes its connection.
+/// Cloning only increments a reference count. Dropping the stream of a call closes its connection.
 ///
 /// ```
 /// use agentflow::model::anthropic::Anthropic;
@@ -73,24 +77,25 @@ pub struct Anthropic(Arc<HttpAdapter<Messages>>);
 http_model!(Anthropic, Messages);
 
 impl Anthropic {
-    /// Describes a model by the name that its server knows.
+    /// Returns a builder for a model with the name that its server uses.
     pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
         HttpModelBuilder::new(model)
     }
 
-    /// A model with the default address, and the default key or token from `secrets` before each call.
+    /// Creates a model with the default URL. Before each call, the default key or token is
+    /// requested from `secrets`.
     ///
     /// # Errors
-    /// When `ANTHROPIC_BASE_URL` is not an address.
+    /// Returns an error if `ANTHROPIC_BASE_URL` is not a valid URL.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-/// The format for one model at one server.
+/// The wire format for one model at one server.
 pub(crate) struct Messages {
     model: Arc<str>,
-    /// Names everything that an encoded message depends on.
+    /// Cache key of encoded messages: the provider and the model.
     name: String,
     url: Url,
 }

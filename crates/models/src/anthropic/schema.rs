@@ -1,15 +1,15 @@
-//! From a JSON Schema to the part of JSON Schema that Anthropic's structured output enforces.
+//! Converts a JSON Schema to the subset that Anthropic's structured output enforces.
 //!
-//! A keyword that only narrows a value (lengths, ranges, patterns) moves into the description, where the model reads
-//! it. What would change the shape is an error that names the field.
+//! Keywords that only restrict a value (lengths, ranges, patterns) move to the description, where
+//! the model reads them. A keyword that changes the shape is an error that names the field.
 
 use serde_json::{Map, Value};
 
-/// Formats of texts that the service enforces.
+/// Text formats that the service enforces.
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Keywords that change the shape in a way the service does not know.
+/// Keywords that change the shape and that the service does not support.
 const SHAPES: [&str; 8] = [
     "patternProperties",
     "propertyNames",
@@ -21,10 +21,10 @@ const SHAPES: [&str; 8] = [
     "$dynamicRef",
 ];
 
-/// The schema as the service takes it.
+/// Converts a schema to the form that the service accepts.
 ///
 /// # Errors
-/// The error for a schema that cannot be expressed: the field and what to do.
+/// Returns a message if the schema cannot be expressed. It names the field and the fix.
 pub(super) fn strict(schema: &Value) -> Result<Value, String> {
     let definitions = schema.get("$defs").and_then(Value::as_object);
     let mut strict = Strict { definitions, open: Vec::new(), path: Vec::new() }.schema(schema)?;
@@ -41,7 +41,7 @@ pub(super) fn strict(schema: &Value) -> Result<Value, String> {
 
 struct Strict<'a> {
     definitions: Option<&'a Map<String, Value>>,
-    /// The definitions on the way here: one that leads back to itself is endless.
+    /// The definitions that enclose the current schema. A reference to one of them is recursive.
     open: Vec<&'a str>,
     path: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl<'a> Strict<'a> {
         Ok(Value::Object(strict))
     }
 
-    /// The type of a value; removes from `rest` what the type covers.
+    /// Converts the type of a value. Removes from `rest` the keywords that the type covers.
     fn shape(
         &mut self,
         object: &'a Map<String, Value>,
@@ -94,6 +94,8 @@ impl<'a> Strict<'a> {
             strict.extend(rest.remove(literal).map(|value| (literal.to_owned(), value)));
             return Ok(());
         }
+        // The service does not support `oneOf`. The answer is checked again, so `anyOf` is
+        // sufficient.
         for (keyword, kept) in [("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")] {
             let Some(Value::Array(variants)) = object.get(keyword) else { continue };
             if rest.contains_key("properties") {
@@ -119,6 +121,7 @@ impl<'a> Strict<'a> {
                     let mut variant = Map::from_iter([("type".to_owned(), kind.into())]);
                     let mut left = rest.clone();
                     self.typed(kind, object, &mut left, &mut variant)?;
+                    // A keyword that one of the types covers is not described in words.
                     said.retain(|name, _| left.contains_key(name));
                     variants.push(Value::Object(variant));
                 }
@@ -149,6 +152,7 @@ impl<'a> Strict<'a> {
                 rest.remove("items");
                 let items = self.at("[]", |strict| strict.schema(items))?;
                 strict.insert("items".to_owned(), items);
+                // The service supports `minItems` only with the values 0 and 1.
                 if rest.get("minItems").and_then(Value::as_u64).is_some_and(|least| least <= 1) {
                     strict.extend(rest.remove("minItems").map(|least| ("minItems".to_owned(), least)));
                 }
@@ -161,7 +165,7 @@ impl<'a> Strict<'a> {
                 Ok(())
             }
             _ => {
-                // The widths of Rust's numbers mean nothing to a model.
+                // Formats of Rust's number types have no meaning for a model.
                 rest.remove("format");
                 Ok(())
             }
@@ -189,7 +193,7 @@ impl<'a> Strict<'a> {
         Ok(())
     }
 
-    /// Goes through a definition only to find one that leads back to itself, or an error on the way.
+    /// Visits a definition to find recursion and errors. Its result is not used.
     fn follow(&mut self, reference: &Value) -> Result<(), String> {
         let name = reference.as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
         if reference == "#" {
@@ -231,7 +235,8 @@ impl<'a> Strict<'a> {
     }
 }
 
-/// The description with what the service does not enforce: the model may keep to it.
+/// Returns the description, extended by the keywords that the service does not enforce. The model
+/// may follow them.
 fn described(description: Option<&str>, rest: &Map<String, Value>) -> Option<String> {
     let rules: Vec<String> = rest.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let rules = (!rules.is_empty()).then(|| format!("({})", rules.join(", ")));
@@ -279,7 +284,7 @@ mod tests {
             "additionalProperties": false,
         });
         assert_eq!(strict(&schema), Ok(want.clone()));
-        // What it makes it leaves as it is.
+        // Converting the result again changes nothing.
         let again = strict(&want).expect("taken again");
         assert_eq!(again["properties"]["why"], want["properties"]["why"]);
         assert_eq!(again["properties"]["level"], want["properties"]["level"]);

@@ -1,4 +1,4 @@
-//! Requests as they are sent, and answers as they are read, without a server.
+//! Tests of encoded requests and decoded responses, without a server.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn a_prompt_cache_marks_the_end_of_what_is_the_same_in_every_call() {
     let sent = body(&cached(request.clone(), PromptCache::OneHour));
     assert_eq!(sent["system"][1]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
 
-    // Without an instruction the tools are all that is the same; without both, nothing is.
+    // Without an instruction, the mark is at the tools. Without both, there is no mark.
     request.messages = [Message::system(""), Message::user("Hi")].into_iter().collect::<Conversation>();
     let sent = body(&cached(request.clone(), PromptCache::FiveMinutes));
     assert_eq!(sent["tools"][0]["cache_control"], mark);
@@ -122,7 +122,7 @@ fn every_block_goes_back_as_it_came_and_where_it_was() {
     let response = whole(&content, "tool_use");
     assert_eq!((&*response.text(), &*response.message.reasoning()), ("It rains.", "Hm."));
     assert_eq!(response.stop_reason, StopReason::ToolCalls);
-    // Also after it was stored.
+    // The result is the same after storing and loading the message.
     let stored = serde_json::to_string(&*response.message).expect("stored");
     let message: Message = serde_json::from_str(&stored).expect("read again");
     let answered = Message::new(Role::Tool, vec![result("toolu_1", ToolStatus::Success, "\"sunny\"")]);
@@ -131,7 +131,7 @@ fn every_block_goes_back_as_it_came_and_where_it_was() {
     assert_eq!(messages[1], json!({"role": "assistant", "content": content}));
     assert_eq!(messages[2]["content"], json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]));
 
-    // Another model gets neither thinking; another provider's reasoning goes to none.
+    // Another model receives no thinking. The reasoning of another provider is never sent.
     let other: Value = serde_json::from_slice(&bytes("claude-y", &request)).expect("JSON");
     assert_eq!(other["messages"][1]["content"], Value::from(&content.as_array().expect("a list")[2..]));
     let opaque = json!({"signature": "s", "block": "{\"type\":\"x\"}"});
@@ -206,7 +206,7 @@ fn a_stream_of_every_kind_of_piece_becomes_the_whole() {
             {"type": "tool_use", "id": "t3", "name": "h", "input": {}},
         ])
     );
-    // The pieces are the whole, and no text is empty.
+    // The pieces add up to the whole, and no piece is empty.
     let mut arguments = vec![String::new(); 3];
     for event in events {
         match event {

@@ -1,7 +1,8 @@
-//! The shapes of answers, read straight out of the received bytes.
+//! Types of responses that borrow from the received bytes.
 //!
-//! Lenient: unknown fields are skipped, known ones may be absent or `null`, and where a text is expected a number or an
-//! object counts as its JSON. Blocks are kept as the raw text that they arrived as. Their meaning is decided elsewhere.
+//! Parsing is lenient: unknown fields are skipped, known fields may be absent or `null`, and a
+//! number or an object in place of a text is converted to its JSON. Blocks are kept as raw JSON.
+//! Other modules interpret the values.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,11 @@ use serde_json::value::RawValue;
 
 use crate::loose::{Loose, index, list};
 
-/// The fields of a block, each as its unchanged text.
+/// The fields of a block as raw JSON.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// One event of a stream. The kinds differ in which fields they have; a large one that comes once is left as it came,
-/// since every event is as large as all fields together.
+/// An event of a stream, with the fields of all event types. Large fields that occur only once
+/// stay raw JSON, because every event has the size of all fields together.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -33,7 +34,7 @@ pub(super) struct Event<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// The part that an event adds to a block, or at the end to the message.
+/// The content that an event adds to a block, or to the message at its end.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -52,7 +53,7 @@ pub(super) struct Delta<'a> {
     pub(super) stop_reason: Loose<'a>,
 }
 
-/// An event whose delta is of a kind that has no meaning here.
+/// An event with a delta of unknown type.
 #[derive(Debug, Deserialize)]
 pub(super) struct OtherDelta {
     #[serde(default, deserialize_with = "index")]
@@ -61,7 +62,7 @@ pub(super) struct OtherDelta {
 }
 
 impl OtherDelta {
-    /// Whether the delta is of none of the kinds that have a meaning here.
+    /// Returns true if the type of the delta is unknown.
     pub(super) fn is_new(&self) -> bool {
         const KNOWN: [&str; 5] =
             ["text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"];
@@ -70,18 +71,18 @@ impl OtherDelta {
     }
 }
 
-/// An event of which only the kind can be read.
+/// An event for which only the type could be parsed.
 #[derive(Debug, Deserialize)]
 pub(super) struct OtherEvent<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Loose<'a>,
 }
 
-/// The blocks of an answer.
+/// The blocks of a response.
 #[derive(Debug, Deserialize)]
 pub(super) struct Blocks<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<&'a RawValue>>);
 
-/// A whole answer, or the head of one at the beginning of a stream.
+/// A complete response, or the head of a response at the start of a stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct WireMessage<'a> {
     #[serde(rename = "type", borrow, default)]

@@ -1,6 +1,7 @@
-//! From the bytes of an answer to its pieces and the whole.
+//! Decodes the bytes of a response into streamed pieces and the complete response.
 //!
-//! An answer is finished only by a `finishReason`; more pieces and usage may follow it until the end of the body.
+//! Only a `finishReason` completes a response. More pieces and the usage may follow it, until the
+//! end of the body.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use crate::loose::{Loose, bounded, invalid, raw_usage, read, unquoted, unread};
 
 #[derive(Clone, Debug)]
 pub(crate) struct GeminiDecoder {
-    /// The model that was asked for: what its signatures go back to.
+    /// The requested model. Its signatures are sent back only to the same model.
     asked: Arc<str>,
-    /// The length of the conversation, for the ids of calls that have none.
+    /// Length of the conversation, for the ids of calls without an id.
     turn: usize,
     answer: Assembly,
     finish_reason: Option<Box<str>>,
@@ -34,7 +35,7 @@ impl Decode for GeminiDecoder {
             return Err(error_body::in_answer(&String::from_utf8_lossy(event.data)));
         }
         match event.data.trim_ascii() {
-            // Google sends neither; some proxies do.
+            // Google sends neither of these, but some proxies do.
             b"[DONE]" => return Ok(SseFlow::End),
             b"" => return Ok(SseFlow::More),
             _ => {}
@@ -46,14 +47,15 @@ impl Decode for GeminiDecoder {
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
         let is_list = body.trim_ascii_start().starts_with(b"[");
         let has_candidate = self.pieces(body, deltas, "the answer")?;
-        // The form of a streamed answer from a server that does not know `alt=sse`.
+        // A server that does not support `alt=sse` streams a list. Its end is marked by a finish
+        // reason.
         if is_list {
             return Ok(());
         }
         if !has_candidate {
             return Err(invalid("the answer", "it has no candidates; check the base URL", body));
         }
-        // A whole document is an end in itself: some servers leave the reason out.
+        // A complete document needs no finish reason. Some servers omit it.
         self.finish_reason.get_or_insert_default();
         Ok(())
     }
@@ -90,7 +92,7 @@ impl GeminiDecoder {
         }
     }
 
-    /// Reads one object or a list of them; returns whether there was the candidate that is read, the first.
+    /// Reads one object or a list of objects. Returns true if the first candidate was present.
     fn pieces(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
         if !data.trim_ascii_start().starts_with(b"[") {
             return self.piece(data, deltas, what);
@@ -103,7 +105,8 @@ impl GeminiDecoder {
         Ok(has_candidate)
     }
 
-    /// Reads one object; returns whether it had the candidate that is read, the first.
+    /// Reads one object. Returns true if the first candidate was present. Other candidates are
+    /// ignored.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
         let mut mended = Vec::new();
         let piece: Answer<'_> = read(data, &mut mended).map_err(|error| unread(what, error, data))?;
@@ -115,7 +118,7 @@ impl GeminiDecoder {
                 known.push_str(said);
             }
         }
-        // It counts from the beginning each time, so the last one is the whole.
+        // The usage is cumulative, so the last object is complete.
         if let Some(usage) = piece.usage_metadata {
             self.usage = Some(usage.get().into());
         }
@@ -164,7 +167,8 @@ impl GeminiDecoder {
                 self.sign_next(&signature);
                 self.answer.part(Part::Media(Media::new(mime_type.to_string(), url)));
             }
-            // An empty text that carries a signature, the code that Google ran, and what is yet to come.
+            // An empty text with a signature, code that Google executed, or an unknown part. It is
+            // kept unchanged.
             (None, None) if !signature.is_empty() || !rest.is_empty() => {
                 let mut whole = rest;
                 if !signature.is_empty() {
@@ -188,7 +192,8 @@ impl GeminiDecoder {
         self.keep(text.to_owned(), json!({"thoughtSignature": signature}));
     }
 
-    /// A text or a file has no place for a signature of its own; a part before it holds it.
+    /// Keeps the signature of the next part. A text or a file has no field for a signature, so it
+    /// is stored in a reasoning part before it.
     fn sign_next(&mut self, signature: &Loose<'_>) {
         if !signature.is_empty() {
             self.keep(String::new(), json!({"next": {"thoughtSignature": &**signature}}));
@@ -204,7 +209,8 @@ impl GeminiDecoder {
         // Some servers send the object as a text.
         let text = call.args.and_then(|args| unquoted(args.get()));
         let arguments = text.as_deref().or(call.args.map(RawValue::get)).unwrap_or_default();
-        // Arguments may follow: some servers send the name and the arguments of a call in two pieces.
+        // Some servers send the name and the arguments of a call in two pieces, so empty arguments
+        // are not final.
         let arguments = if is_empty(arguments) { "" } else { arguments };
         let last = self.answer.calls().checked_sub(1);
         let begun =
@@ -228,19 +234,20 @@ impl GeminiDecoder {
     }
 }
 
-/// Returns true if a reason is one. The first value of each enumeration has no meaning.
+/// Returns true if a reason is set. The first value of each enumeration, `.._UNSPECIFIED`, has no
+/// meaning.
 fn is_said(reason: &str) -> bool {
     !reason.is_empty() && !reason.ends_with("_UNSPECIFIED")
 }
 
-/// Returns true if arguments are an empty object, or none at all.
+/// Returns true if the arguments are absent or an empty object.
 fn is_empty(arguments: &str) -> bool {
     let inner = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     matches!(arguments, "" | "null") || inner.is_some_and(|inner| inner.trim().is_empty())
 }
 
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
-    // Some proxies write it as other formats do, or have finish reasons for a function call.
+    // Some proxies use the spelling of other formats, or special finish reasons for function calls.
     match &*reason.to_ascii_uppercase() {
         "STOP" | "" if calls => StopReason::ToolCalls,
         "STOP" | "" => StopReason::Stop,
@@ -260,13 +267,15 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
     }
 }
 
-/// Counts that cannot be read count as none: an answer is worth more than its bill.
+/// Converts the usage. Invalid counts are treated as missing, because the response must not fail
+/// for them.
 fn usage(raw: &str) -> Usage {
     let mut usage = Usage::default();
     usage.raw = raw_usage(raw);
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let count = Option::unwrap_or_default;
         usage.input_tokens = count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);
+        // Some servers omit the candidates' count. Then it is computed from the total.
         let rest = wire.total_token_count.map(|total| total.saturating_sub(usage.input_tokens));
         usage.output_tokens = match (wire.candidates_token_count, rest) {
             (None, Some(rest)) => rest.max(count(wire.thoughts_token_count)),
@@ -286,7 +295,7 @@ mod tests {
     use super::GeminiDecoder;
     use crate::http::{Decode, Deltas, SseEvent};
 
-    /// A streamed answer; `None` when it has no end.
+    /// Reads a streamed response. Returns `None` if the stream was cut off.
     fn read(events: &[Value]) -> Result<Option<ModelResponse>, ModelError> {
         let mut decoder = GeminiDecoder::new("m".into(), 1);
         for event in events {
@@ -326,7 +335,7 @@ mod tests {
             "IMAGE_RECITATION",
         ] {
             assert_eq!(stop(said(), reason), StopReason::ContentFilter, "{reason}");
-            // An answer may be empty.
+            // A response may be empty.
             let bare = json!({"candidates": [{"finishReason": reason, "index": 0}]});
             let response = read(&[bare]).expect("no error").expect("an end");
             assert_eq!((response.stop_reason, response.message.parts()), (StopReason::ContentFilter, &[][..]));
@@ -334,7 +343,8 @@ mod tests {
         for reason in ["LANGUAGE", "OTHER", "NO_IMAGE", "TOO_MANY_TOOL_CALLS", "NEW"] {
             assert_eq!(stop(said(), reason), StopReason::Other(reason.to_owned()));
         }
-        // A call is to be made whatever word goes with it, unless the answer was cut or withheld.
+        // A tool call is executed with any finish reason, unless the response was cut off or
+        // withheld.
         for (reason, meant) in [
             ("STOP", StopReason::ToolCalls),
             ("FUNCTION_CALL", StopReason::ToolCalls),
@@ -359,7 +369,7 @@ mod tests {
             assert_eq!((error.kind(), error.provider_code()), (kind, Some(reason)));
             assert_eq!(error.message(), format!("the answer cannot be used ({reason}): print(f())"));
             assert_eq!(error.is_retryable(), kind == ModelErrorKind::Server, "{reason}");
-            // A call that could be read is not lost for one that could not.
+            // A readable call is not lost because of an unreadable one.
             let calls = json!({"candidates": [{"content": {"parts": call()}}]});
             let response = read(&[calls, end]).expect("no error").expect("an end");
             assert_eq!(response.stop_reason, StopReason::ToolCalls, "{reason}");
@@ -383,7 +393,7 @@ mod tests {
         let error =
             read(&[blocked(json!({"blockReason": "SAFETY", "blockReasonMessage": "No."}))]).expect_err("blocked");
         assert_eq!(error.message(), "the prompt was blocked (SAFETY): No.");
-        // Ratings without a reason block nothing.
+        // Safety ratings without a reason do not block.
         let rated = blocked(json!({"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT"}]}));
         let response = read(&[rated, piece(said(), "STOP")]).expect("no error").expect("an end");
         assert_eq!(&*response.text(), "So far");
@@ -393,7 +403,7 @@ mod tests {
     fn without_a_finish_reason_there_is_no_end() {
         let more = json!({"candidates": [{"content": {"parts": said()}}]});
         assert_eq!(read(std::slice::from_ref(&more)).expect("no error"), None);
-        // Usage may follow the end.
+        // The usage may follow the end.
         let usage =
             json!({"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "thoughtsTokenCount": 4}});
         let response = read(&[more, piece(json!([]), "STOP"), usage]).expect("no error").expect("an end");

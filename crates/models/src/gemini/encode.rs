@@ -1,6 +1,6 @@
-//! From the neutral conversation to the bytes of a request.
+//! Encodes the neutral conversation as the body of a request.
 //!
-//! Each message and the tools are encoded once and kept beside the value; a request is their bytes in a row.
+//! Each message and the tools are encoded once and cached. A request concatenates these bytes.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use serde_json::{Map, Value, json};
 use super::message;
 use super::schema;
 
-/// Fields that only the conversation itself may set.
+/// Fields that only the conversation may set.
 const OURS: [&str; 2] = ["contents", "systemInstruction"];
 
-/// The fields of a host's own that belong into `generationConfig`; all others go to the top of the request.
+/// Fields of `extra` that are written to `generationConfig`. All others are written to the top
+/// level.
 const GENERATION: &[&str] = &[
     "audioTimestamp",
     "candidateCount",
@@ -41,7 +42,8 @@ const GENERATION: &[&str] = &[
     "topP",
 ];
 
-/// The whole body. `format` names what the encoded pieces depend on.
+/// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
+/// which they depend.
 pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     if let Some(name) = OURS.iter().find(|name| extra.contains_key(**name)) {
@@ -57,6 +59,7 @@ pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<
     for (name, value) in extra {
         match name.as_str() {
             "tools" | "toolConfig" => {}
+            // The host's fields come after the settings and therefore replace them.
             "generationConfig" => config.extend(object(name, value)?.clone()),
             name if GENERATION.contains(&name) => drop(config.insert(name.to_owned(), value.clone())),
             name => drop(top.insert(name.to_owned(), value.clone())),
@@ -83,7 +86,7 @@ fn contents(out: &mut Vec<u8>, model: &str, format: &str, request: &ModelRequest
         }
         let role = message.role();
         match last {
-            // The results of one turn's calls must be one turn.
+            // All results of one turn must be in one content.
             Some(Role::Tool) if role == Role::Tool => {
                 out.truncate(out.len() - CLOSE.len());
                 out.push(b',');
@@ -103,7 +106,7 @@ fn contents(out: &mut Vec<u8>, model: &str, format: &str, request: &ModelRequest
     out.push(b']');
 }
 
-/// All instructions; the format has one place for them, before everything else.
+/// Writes all instructions. The format has a single field for them.
 fn instructions(out: &mut Vec<u8>, request: &ModelRequest) {
     let system = request.messages.messages().iter().filter(|message| message.role() == Role::System);
     let parts: Vec<Value> = system
@@ -119,7 +122,8 @@ fn instructions(out: &mut Vec<u8>, request: &ModelRequest) {
     }
 }
 
-/// The functions and beside them the tools that the host names itself, such as `{"googleSearch": {}}`.
+/// Writes the functions, followed by the tools that the host sets in `extra`, such as
+/// `{"googleSearch": {}}`.
 fn tools(out: &mut Vec<u8>, format: &str, request: &ModelRequest) -> Result<(), ModelError> {
     let (extra, tool_choice) = (request.settings.get_extra(), request.settings.get_tool_choice());
     let further = match extra.get("tools") {
@@ -144,7 +148,7 @@ fn tools(out: &mut Vec<u8>, format: &str, request: &ModelRequest) -> Result<(), 
         out.push(b']');
     }
     let mut config = Map::new();
-    // A choice among no tools is refused.
+    // The service refuses a tool choice without tools.
     if let Some(choice) = tool_choice.filter(|_| functions) {
         let calling = match choice {
             ToolChoice::Auto => json!({"mode": "AUTO"}),
@@ -156,6 +160,7 @@ fn tools(out: &mut Vec<u8>, format: &str, request: &ModelRequest) -> Result<(), 
         config.insert("functionCallingConfig".to_owned(), calling);
     }
     if let Some(given) = extra.get("toolConfig") {
+        // The host's fields replace the ones derived from the settings.
         config.extend(object("toolConfig", given)?.clone());
     }
     if !config.is_empty() {
@@ -209,7 +214,7 @@ fn generation(request: &ModelRequest) -> Result<Map<String, Value>, ModelError> 
     Ok(config)
 }
 
-/// A file's content must be base64, since the wire has no other form for it.
+/// Returns an error if a `data:` URL is not base64, because the wire format has no other encoding.
 fn check_files(request: &ModelRequest) -> Result<(), ModelError> {
     let parts = request.messages.messages().iter().flat_map(|message| message.parts());
     for part in parts {
@@ -231,7 +236,7 @@ fn unusable(problem: String) -> ModelError {
     ModelError::new(ModelErrorKind::BadRequest, problem)
 }
 
-/// Writes a field after the first.
+/// Writes a field that is not the first.
 fn field(out: &mut Vec<u8>, name: &str, value: &impl Serialize) {
     out.push(b',');
     message::write(out, name);

@@ -1,4 +1,4 @@
-//! Classifies the body of a Gemini server's error, and the finish reasons that are errors.
+//! Classifies the error bodies of Gemini servers, and finish reasons that are errors.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::http::Refusal;
 
-/// The error of an answer whose status is not 2xx.
+/// Returns the error for a response with a status other than 2xx.
 pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let body: Value = serde_json::from_str(refusal.body).unwrap_or_default();
     let problem = Problem::read(&body);
@@ -19,7 +19,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     problem.finish(refusal.error(problem.kind(Some(refusal.status)), message))
 }
 
-/// The error object in the middle of an answer, or in place of one.
+/// Returns the error for an error object within a stream or instead of a response.
 pub(super) fn in_answer(raw: &str) -> ModelError {
     let value: Value = serde_json::from_str(raw).unwrap_or_else(|_| raw.trim().into());
     let problem = Problem::read(&value);
@@ -30,7 +30,7 @@ pub(super) fn in_answer(raw: &str) -> ModelError {
     problem.finish(ModelError::new(problem.kind(None), message).with_body(raw))
 }
 
-/// A prompt that is not answered at all.
+/// Returns the error for a prompt that was blocked.
 pub(super) fn blocked(reason: &str, message: &str, data: &[u8]) -> ModelError {
     let more = if message.is_empty() { String::new() } else { format!(": {message}") };
     ModelError::new(ModelErrorKind::ContentFilter, format!("the prompt was blocked ({reason}){more}"))
@@ -38,8 +38,8 @@ pub(super) fn blocked(reason: &str, message: &str, data: &[u8]) -> ModelError {
         .with_body(String::from_utf8_lossy(data))
 }
 
-/// The error for a finish reason that leaves no answer. The model wrote something that Google could not read; another
-/// try mostly helps.
+/// Returns the error for a finish reason without a usable response. The model wrote output that
+/// Google could not parse, and a retry usually succeeds.
 pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
     let kind = match reason {
         "MALFORMED_FUNCTION_CALL" | "MALFORMED_TOOL_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
@@ -56,7 +56,7 @@ pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
 #[derive(Debug)]
 struct Problem<'a> {
     message: &'a str,
-    /// One of Google's canonical names, such as `RESOURCE_EXHAUSTED`.
+    /// A canonical name of Google, such as `RESOURCE_EXHAUSTED`.
     status: &'a str,
     code: Option<u16>,
     details: &'a [Value],
@@ -64,7 +64,7 @@ struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     fn read(value: &'a Value) -> Self {
-        // A stream that is not of events has the object in a list.
+        // A stream without SSE wraps the object in a list.
         let value = value.get(0).unwrap_or(value);
         let value = value.get("error").unwrap_or(value);
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -88,7 +88,7 @@ impl<'a> Problem<'a> {
     }
 
     fn kind(&self, status: Option<u16>) -> ModelErrorKind {
-        // A bad key is answered with 400.
+        // Google responds to an invalid key with 400.
         if self.reason() == "API_KEY_INVALID" || self.message.starts_with("API key not valid") {
             return ModelErrorKind::Auth;
         }
@@ -96,7 +96,7 @@ impl<'a> Problem<'a> {
             return ModelErrorKind::ContextOverflow;
         }
         match (self.status, status.or(self.code).filter(|status| *status >= 300)) {
-            // A country or an account that the service does not take.
+            // The service does not support the country or the account.
             ("FAILED_PRECONDITION", _) => ModelErrorKind::Permission,
             (_, Some(status)) => ModelErrorKind::from_status(status),
             ("UNAUTHENTICATED", _) => ModelErrorKind::Auth,
@@ -119,14 +119,14 @@ impl<'a> Problem<'a> {
         {
             error = error.with_retry_after(wait);
         }
-        // A quota of the day is not available again after the seconds that such an error names.
+        // A daily quota is still exhausted after the delay that the error suggests.
         let quotas = self.detail("google.rpc.QuotaFailure").and_then(|failure| failure["violations"].as_array());
         let daily = |quota: &Value| quota["quotaId"].as_str().is_some_and(|id| id.contains("PerDay"));
         if quotas.is_some_and(|quotas| quotas.iter().any(daily)) { error.permanent() } else { error }
     }
 }
 
-/// A length of time as Google writes it: `34.07s`.
+/// Parses a duration in Google's format: `34.07s`.
 fn wait(text: &str) -> Option<Duration> {
     let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -173,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(of(status, &body).kind(), kind, "{body}");
         }
-        // In a list, and no JSON at all.
+        // An error in a list, and an error that is not JSON.
         let error = of(400, r#"[{"error":{"code":400,"message":"key","status":"INVALID_ARGUMENT"}}]"#);
         assert_eq!((error.message(), error.provider_code()), ("key", Some("INVALID_ARGUMENT")));
         assert_eq!(of(502, "<html>").message(), "the server answered: <html>");

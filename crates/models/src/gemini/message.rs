@@ -1,4 +1,4 @@
-//! Encodes one message as the parts of a turn. It knows nothing of the rest of the request.
+//! Encodes one message as parts. It does not depend on the rest of the request.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,21 +11,21 @@ use serde_json::value::RawValue;
 use super::{MADE_ID, PROVIDER, generation};
 use crate::sent_call::{arguments, tool_name};
 
-/// The text that Google has a client send in place of the signature of a call that the model did not make: models from
-/// Gemini 3 on refuse a call without one.
+/// The value that Google specifies in place of a signature for calls that the model did not make.
+/// Models from Gemini 3 on refuse calls without a signature.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The key that refers to a file next to a result.
 const REFERENCE: &str = "$ref";
 
-/// The parts with commas between them; empty when there are none.
+/// Returns the parts of a message, separated by commas. Returns no bytes if there are no parts.
 pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
     let mut out = Parts(Vec::new());
     match message.role() {
         Role::Assistant => assistant(&mut out, message, model),
         role => {
             let mut results: Vec<&ToolResult> = message.results().map(Deref::deref).collect();
-            // Without ids of its own the provider matches results to calls by their order.
+            // The provider matches results without ids to calls by their order.
             results.sort_by_key(|result| made_number(&result.call_id));
             for result in results {
                 out.put(&WirePart { function_response: Some(response(result, model)), ..WirePart::default() });
@@ -63,7 +63,7 @@ fn assistant(out: &mut Parts, message: &Message, model: &str) {
                 let own =
                     call.opaque.as_deref().filter(|own| own["provider"] == PROVIDER.name && own["model"] == model);
                 let signature = own.and_then(|own| own["thoughtSignature"].as_str());
-                // Of calls side by side only the first has one.
+                // Of parallel calls, only the first has a signature.
                 let stand_in = std::mem::take(&mut unsigned).then_some(NO_SIGNATURE);
                 out.put(&WirePart {
                     function_call: Some(function_call(call)),
@@ -76,7 +76,8 @@ fn assistant(out: &mut Parts, message: &Message, model: &str) {
     }
 }
 
-/// Writes this model's reasoning unchanged; returns the signature of the part after it, if that is what it holds.
+/// Writes reasoning of this model unchanged. If the reasoning only stores the signature of the next
+/// part, returns that signature.
 fn reasoned<'a>(out: &mut Parts, reasoning: &'a Reasoning) -> Option<&'a str> {
     let opaque = reasoning.opaque.as_deref().unwrap_or(&Value::Null);
     if let Some(part) = opaque.get("part") {
@@ -94,7 +95,8 @@ fn function_call(call: &ToolCall) -> FunctionCall<'_> {
     FunctionCall { id: their_id(&call.id), name: tool_name(&call.name), args: arguments(call) }
 }
 
-/// Models from Gemini 3 on read files in an answer, by content; to others they are a sentence.
+/// Encodes a tool result. Models from Gemini 3 on accept inline files in a result. For other
+/// models, files are described in the text.
 fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     let reads_files = generation(model).is_some_and(|generation| generation >= 3.0);
     let parts: Vec<WirePart<'_>> =
@@ -111,8 +113,9 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     FunctionResponse { id: their_id(&result.call_id), name: tool_name(&result.name), response, parts }
 }
 
-/// Returns true if the JSON has an object with the key `$ref` at any depth. The service reads it as a reference to a file
-/// next to the result, and refuses the request without that file. Also true for JSON that is nested too deeply.
+/// Returns true if the JSON contains an object with the key `$ref`, or is nested too deeply. The
+/// service interprets `$ref` as a reference to a file next to the result, and refuses the request
+/// if the file is missing.
 fn has_references(json: &str) -> bool {
     fn found(value: &Value) -> bool {
         match value {
@@ -121,17 +124,18 @@ fn has_references(json: &str) -> bool {
             _ => false,
         }
     }
-    // A key may have escapes. Most results have neither, and are not parsed.
+    // A key may contain escapes. Most results contain neither string, and need not be parsed.
     let may_have = json.contains(REFERENCE) || json.contains("\\u00");
     may_have && serde_json::from_str::<Value>(json).map_or(true, |value| found(&value))
 }
 
-/// An id that the adapter made is unknown to the provider.
+/// Returns the id of the provider. An id that this adapter assigned is not sent.
 fn their_id(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && !id.starts_with(MADE_ID))
 }
 
-/// Which call of its turn an id was made for; other ids stay where they are.
+/// Returns the number of the call in an id that this adapter assigned. Results with other ids keep
+/// their order.
 fn made_number(id: &str) -> usize {
     let number = id.strip_prefix(MADE_ID).and_then(|id| id.rsplit_once('_')?.1.parse().ok());
     number.unwrap_or_default()

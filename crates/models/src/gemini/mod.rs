@@ -1,18 +1,21 @@
-//! The Gemini generateContent wire format, spoken by Google's Gemini API and, below another base URL, by Vertex AI.
+//! The Gemini generateContent wire format, for Google's Gemini API and, with another base URL, for
+//! Vertex AI.
 //!
-//! - Thoughts and their signatures go back unchanged and in place to the model they came from; code that Google ran and
-//!   other parts that have no name here do so too. Thoughts are only shown when they are asked for, by
-//!   `thinkingConfig: {"includeThoughts": true}`.
-//! - A model from Gemini 3 on refuses calls without a signature. Calls that another model made are sent to it with the
-//!   words that Google names for that.
-//! - Calls that come without an id are given one, which is not sent back; their results go back in the order of the
-//!   calls.
-//! - All instructions of a conversation go to one place before it, since the format has no other.
-//! - Fields without a setting go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra).
-//!   Those of `generationConfig`, such as `topK` and `thinkingConfig`, are put there; all others, such as
-//!   `safetySettings`, `cachedContent` and `labels`, to the top of the request. `generationConfig` and `toolConfig`
-//!   given as objects are merged into ours and win; `tools`, such as `[{"googleSearch": {}}]`, are offered beside the
-//!   agent's own.
+//! - Thoughts and their signatures are sent back, unchanged and at their position, to the model
+//!   that created them. The same applies to code that Google executed and to unknown parts. Gemini
+//!   returns thoughts only if the request contains `thinkingConfig: {"includeThoughts": true}`.
+//! - A model from Gemini 3 on refuses calls without a signature. Calls that another model made are
+//!   sent with the placeholder that Google specifies.
+//! - A call without an id gets an id, which is not sent back. The results of such calls are sent in
+//!   the order of the calls.
+//! - All instructions of a conversation are sent in one field before the conversation, because the
+//!   format has only this field.
+//! - Request fields without a setting can be set with
+//!   [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra). Fields of
+//!   `generationConfig`, such as `topK` and `thinkingConfig`, are written there. All others, such
+//!   as `safetySettings`, `cachedContent` and `labels`, are written to the top level.
+//!   `generationConfig` and `toolConfig` are merged into ours and take precedence. `tools`, such as
+//!   `[{"googleSearch": {}}]`, are offered in addition to the agent's tools.
 
 mod decode;
 mod encode;
@@ -31,22 +34,24 @@ use serde_json::Value;
 use self::decode::GeminiDecoder;
 use crate::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
 
-/// Added to an address that names no version.
+/// API version for base URLs without a version.
 const VERSION: &str = "v1beta/";
-/// The beginning of the ids that are given to calls without one.
+/// Prefix of the ids that are assigned to calls without an id.
 const MADE_ID: &str = "gemini_call_";
 
-/// A model reached by the Gemini generateContent wire format.
+/// A model that is accessed with the Gemini generateContent wire format.
 ///
-/// - Its server is at the address in the environment variable `GOOGLE_GEMINI_BASE_URL`, else at
-///   `https://generativelanguage.googleapis.com`. `/v1beta` is added unless the address names a version itself, as in
-///   `https://aiplatform.googleapis.com/v1/projects/mine/locations/global/publishers/google` (Vertex AI; give it an
-///   `Authorization` header).
-/// - Its key is `GOOGLE_API_KEY`, and when there is none `GEMINI_API_KEY`, sent as `x-goog-api-key`.
-/// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Gemini 3 on. Gemini 2.5 and models of
-///   other names take the schema without tools and a tool call beside tools; older ones always a tool call.
+/// - Server: the URL in the environment variable `GOOGLE_GEMINI_BASE_URL`, by default
+///   `https://generativelanguage.googleapis.com`. `/v1beta` is added unless the URL contains a
+///   version, as in
+///   `https://aiplatform.googleapis.com/v1/projects/mine/locations/global/publishers/google`
+///   (Vertex AI; set an `Authorization` header for it).
+/// - Key: `GOOGLE_API_KEY`, or `GEMINI_API_KEY` if that is not set, sent as `x-goog-api-key`.
+/// - Typed answers: models from Gemini 3 on receive the schema ([`OutputMode::Native`]). Gemini 2.5
+///   and models with other names receive the schema if the request has no tools, and otherwise
+///   return the answer as a tool call. Older models always return it as a tool call.
 ///
-/// Cloning is one reference count. Dropping a call's stream closes its connection.
+/// Cloning only increments a reference count. Dropping the stream of a call closes its connection.
 ///
 /// ```
 /// use agentflow::model::gemini::Gemini;
@@ -62,25 +67,28 @@ pub struct Gemini(Arc<HttpAdapter<GenerateContent>>);
 http_model!(Gemini, GenerateContent);
 
 impl Gemini {
-    /// Describes a model by the name that its server knows, such as `gemini-2.5-flash` or `tunedModels/mine`. The name
-    /// is part of the address: no segment of it may be empty, `.` or `..`.
+    /// Returns a builder for a model with the name that its server uses, such as `gemini-2.5-flash`
+    /// or `tunedModels/mine`. The name becomes a part of the URL: no path segment of it may be
+    /// empty, `.` or `..`.
     pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
         HttpModelBuilder::new(model)
     }
 
-    /// A model with the default address, and the default key from `secrets` before each call.
+    /// Creates a model with the default URL. Before each call, the default key is requested from
+    /// `secrets`.
     ///
     /// # Errors
-    /// When `GOOGLE_GEMINI_BASE_URL` is not an address, or the model's name cannot be part of one.
+    /// Returns an error if `GOOGLE_GEMINI_BASE_URL` is not a valid URL, or if the model's name
+    /// cannot be a part of a URL.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-/// The format for one model at one server.
+/// The wire format for one model at one server.
 pub(crate) struct GenerateContent {
     model: Arc<str>,
-    /// Names everything that an encoded message depends on.
+    /// Cache key of encoded messages: the provider and the model.
     name: String,
     url: Url,
     stream_url: Url,
@@ -121,8 +129,8 @@ impl WireFormat for GenerateContent {
     }
 }
 
-/// How a model is brought to answer in a given shape. Up to Gemini 2.0 none takes JSON Schema for an answer, and up to
-/// 2.5 none takes it beside tools.
+/// Returns the default output mode. Models up to Gemini 2.0 do not support JSON Schema for answers.
+/// Models up to 2.5 do not support it in a request with tools.
 fn output_mode(model: &str, with_tools: bool) -> OutputMode {
     match generation(model) {
         Some(generation) if generation >= 3.0 => OutputMode::Native,
@@ -132,8 +140,8 @@ fn output_mode(model: &str, with_tools: bool) -> OutputMode {
     }
 }
 
-/// The number in the name of a Gemini model; `None` for other models. A name that ends in `latest` is one of the
-/// newest.
+/// Returns the version in the name of a Gemini model, or `None` for other models. A name that ends
+/// in `latest` counts as the newest version.
 fn generation(model: &str) -> Option<f32> {
     let name = model.rsplit('/').next()?.strip_prefix("gemini-")?;
     if name.ends_with("-latest") && !name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -142,14 +150,14 @@ fn generation(model: &str) -> Option<f32> {
     name.split('-').next()?.parse().ok()
 }
 
-/// The address of a model's method.
+/// Returns the URL of a model's method.
 fn endpoint(server: &Server, model_path: &str, method: &str) -> Url {
     let version = if server.url.path().split('/').any(is_version) { "" } else { VERSION };
     server.endpoint(&format!("{version}{model_path}:{method}"))
 }
 
-/// A model's name as the path to it. A name may come from a document or a command line: whatever it holds, it names a
-/// model and leads nowhere else.
+/// Converts a model's name to a URL path. The name may be untrusted, for example from a document:
+/// segments that would change the path are refused, and special characters are escaped.
 fn model_path(model: &str) -> Result<String, ModelError> {
     let mut path = String::from(if model.contains('/') { "" } else { "models/" });
     for (at, segment) in model.split('/').enumerate() {
@@ -170,7 +178,7 @@ fn model_path(model: &str) -> Result<String, ModelError> {
     Ok(path)
 }
 
-/// Whether a segment of a path is a version, such as `v1` or `v1beta`.
+/// Returns true if a path segment is an API version, such as `v1` or `v1beta`.
 fn is_version(segment: &str) -> bool {
     let number = segment.strip_prefix('v').unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_digit());
     segment.as_bytes().get(1).is_some_and(u8::is_ascii_digit)

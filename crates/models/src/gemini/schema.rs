@@ -1,14 +1,16 @@
-//! From a JSON Schema to the part of it that Gemini takes (`responseJsonSchema`, `parametersJsonSchema`). Pure.
+//! Converts a JSON Schema to the subset that Gemini supports (`responseJsonSchema`,
+//! `parametersJsonSchema`).
 //!
-//! A keyword that only narrows a value (`maxLength`, say) is put into the description instead, since an answer and a
-//! tool's arguments are checked again by the type they are read into. A keyword without any such form is an error for
-//! an answer; a tool's schema is reduced to what can be expressed.
+//! A keyword that only restricts a value, such as `maxLength`, moves to the description. The
+//! restriction is still enforced, because answers and arguments are checked again when they are
+//! decoded. For an answer, any other unsupported keyword is an error. The schema of a tool is
+//! reduced to the supported keywords.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that mean the same in Gemini's part of JSON Schema.
+/// Keywords with the same meaning in Gemini's subset of JSON Schema.
 const KEPT: &[&str] = &[
     "$anchor",
     "$id",
@@ -23,7 +25,7 @@ const KEPT: &[&str] = &[
     "propertyOrdering",
 ];
 
-/// Keywords that only narrow a value: they become words.
+/// Keywords that only restrict a value. They are described in words.
 const TOLD: &[&str] = &[
     "pattern",
     "minLength",
@@ -41,16 +43,17 @@ const TOLD: &[&str] = &[
     "maxContains",
 ];
 
-/// Keywords that Gemini has no place for and that change what is valid.
+/// Keywords that Gemini does not support and that change which values are valid.
 const REFUSED: &[&str] = &["not", "if", "patternProperties", "dependentSchemas", "$dynamicRef", "unevaluatedItems"];
 
-/// Formats of texts that Gemini knows.
+/// Text formats that Gemini supports.
 const FORMATS: &[&str] = &["date-time", "date", "time"];
 
-/// The schema of an answer.
+/// Converts the schema of an answer.
 ///
 /// # Errors
-/// The error for a schema that cannot be expressed: the path of the field and what to write instead.
+/// Returns a message if the schema cannot be expressed. It contains the path of the field and the
+/// fix.
 pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
     let mut ended = HashSet::new();
@@ -61,7 +64,7 @@ pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     Ok(out)
 }
 
-/// The schema of a tool's arguments; `None` for a tool without any.
+/// Converts the schema of a tool's arguments. Returns `None` for a tool without arguments.
 pub(super) fn arguments(schema: &Value) -> Option<Value> {
     let out = whole(schema, false).unwrap_or_default();
     let none = |name: &str| out.get(name).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
@@ -91,7 +94,7 @@ fn whole(schema: &Value, strict: bool) -> Result<Value, String> {
 type Path = Vec<String>;
 
 struct Walk {
-    /// Whether a keyword that cannot be expressed is an error.
+    /// `true` if an unsupported keyword is an error.
     strict: bool,
 }
 
@@ -121,14 +124,14 @@ impl Walk {
         if let Some(format) = given.get("format").and_then(Value::as_str) {
             match FORMATS.contains(&format) {
                 true => drop(out.insert("format".to_owned(), format.into())),
-                // The width of a number is the business of the type it is read into.
+                // The width of a number is checked when it is decoded.
                 false if given.get("type").is_none_or(|kind| kind == "string") => {
                     told.push(format!("format: {format}"));
                 }
                 false => {}
             }
         }
-        // OpenAPI's word for it, which tools from elsewhere have.
+        // OpenAPI's keyword, which external tools use.
         if given.get("nullable") == Some(&Value::Bool(true))
             && let Some(Value::String(kind)) = out.get("type")
         {
@@ -142,7 +145,7 @@ impl Walk {
         }
         if let Some(reference) = given.get("$ref").and_then(Value::as_str) {
             let reference = json!({"$ref": reference.replacen("#/definitions/", "#/$defs/", 1)});
-            // Beside a reference nothing else may stand.
+            // Gemini allows no other keywords next to a reference.
             return Ok(match out.is_empty() {
                 true => reference,
                 false => {
@@ -157,7 +160,7 @@ impl Walk {
         }
     }
 
-    /// A schema without a type.
+    /// Handles a schema without a type.
     fn any(&self, path: &Path, schema: Value) -> Result<Value, String> {
         match self.strict {
             true => Err(refused(path, "takes any JSON", "give it a type")),
@@ -186,7 +189,7 @@ impl Walk {
         }
         match given.get("items") {
             Some(schema @ Value::Object(_)) => drop(out.insert("items".to_owned(), below("[]", schema)?)),
-            // Other items than those of `prefixItems`: none, or any.
+            // With `prefixItems`, a boolean `items` only allows or forbids further items.
             Some(_) if given.contains_key("prefixItems") => {}
             Some(schema) => drop(out.insert("items".to_owned(), below("[]", schema)?)),
             None => {}
@@ -198,7 +201,8 @@ impl Walk {
             };
             out.insert("additionalProperties".to_owned(), additional);
         }
-        // An answer is checked again, so one that fits several of `oneOf` is refused there.
+        // `oneOf` becomes `anyOf`. An answer that matches several alternatives is refused when it
+        // is checked again.
         for (name, to) in [("prefixItems", "prefixItems"), ("oneOf", "anyOf"), ("anyOf", "anyOf")] {
             let Some(schemas) = given.get(name).and_then(Value::as_array) else { continue };
             let mut children = Vec::new();
@@ -210,13 +214,15 @@ impl Walk {
         Ok(())
     }
 
-    /// An `allOf` as the one schema that it stands for.
+    /// Merges the parts of an `allOf` into one schema.
     fn merged(&self, given: &Map<String, Value>, path: &Path) -> Result<Option<Map<String, Value>>, String> {
         let Some(parts) = given.get("allOf").and_then(Value::as_array) else { return Ok(None) };
         let mut whole = given.clone();
         whole.remove("allOf");
         for part in parts.iter().filter_map(Value::as_object) {
             for (name, value) in part {
+                // Properties and required names of the parts add up. Any other keyword must be the
+                // same in all parts.
                 let fits = match (whole.get_mut(name), value) {
                     (None, _) => {
                         whole.insert(name.clone(), value.clone());
@@ -246,19 +252,21 @@ impl Walk {
     }
 }
 
-/// `enum` and `const`: Gemini takes texts and numbers.
+/// Converts `enum` and `const`. Gemini supports them for texts and numbers.
 fn choices(given: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
     let values = match (given.get("enum"), given.get("const")) {
         (Some(Value::Array(values)), _) => values.clone(),
         (_, Some(value)) => vec![value.clone()],
         _ => return,
     };
+    // `null` cannot be an `enum` value in Gemini, so it becomes a separate alternative.
     let null = values.contains(&Value::Null);
     let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
     if !values.iter().all(|value| value.is_string() || value.is_number()) {
         if !out.contains_key("type") && values.iter().all(Value::is_boolean) {
             out.insert("type".to_owned(), "boolean".into());
         }
+        // Other values cannot be expressed as an `enum`. They are described in words.
         told.push(format!("one of: {}", Value::from(values)));
         return;
     }
@@ -283,8 +291,9 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("$defs").and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Refuses a type that must contain itself: Gemini accepts such a reference only in an optional property. `open` has the
-/// references that lead here, `ended` the references that are known to be finite. Each reference is followed once.
+/// Returns an error if a type must contain itself: Gemini accepts recursion only through an
+/// optional property. `open` contains the references that lead to `schema`. `ended` contains the
+/// references that are known to be finite, so that each reference is followed once.
 fn no_endless(
     schema: &Value,
     root: &Value,
@@ -300,6 +309,7 @@ fn no_endless(
                 "make it an `Option` with `#[serde(default)]`, or give it `#[serde(default)]`",
             ));
         }
+        // A missing target cannot recur, so it is not an error here.
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
         if let Some(target) = target.filter(|_| !ended.contains(reference)) {
             open.push(reference.to_owned());
@@ -314,6 +324,7 @@ fn no_endless(
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let lists = ["anyOf", "prefixItems"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
     let single = ["items", "additionalProperties"].iter().filter_map(|name| Some((*name, schema.get(*name)?)));
+    // Only required properties must exist, so recursion through an optional property ends.
     let children = properties.filter(|(name, _)| required(name)).map(|(name, child)| (Some(name.as_str()), child));
     let children = children.chain(lists.map(|child| (None, child))).chain(single.map(|(_, child)| (None, child)));
     for (name, child) in children {
@@ -372,7 +383,7 @@ mod tests {
             "additionalProperties": false,
         });
         let mut expected = schema.clone();
-        // The parts fix the tuple's length.
+        // The parts determine the length of the tuple.
         expected["properties"]["pair"].as_object_mut().unwrap().remove("items");
         assert_eq!(answer(&schema), Ok(expected));
     }

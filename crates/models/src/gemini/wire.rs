@@ -1,8 +1,8 @@
-//! The shapes of answers, read straight out of the received bytes.
+//! Types of responses that borrow from the received bytes.
 //!
-//! Lenient on purpose: unknown fields are skipped and known ones may be absent or `null`. Names may be written with
-//! underscores, as every protocol buffer's JSON may. A part of a kind that is not known is kept as it is, since it has to
-//! go back.
+//! Parsing is lenient: unknown fields are skipped, and known fields may be absent or `null`. Names
+//! may be in snake case, as the JSON mapping of protocol buffers allows. An unknown part is kept
+//! unchanged, because it must be sent back.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::loose::{Loose, LooseVisitor, count, index, list};
 
-/// A whole answer or a piece of one: they have the same shape.
+/// A complete response or a piece of a stream. Both have the same fields.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
@@ -59,7 +59,7 @@ pub(super) struct Content<'a> {
     pub(super) parts: Option<Vec<WirePart<'a>>>,
 }
 
-/// One part; at most one of text, call and file is there.
+/// A part of a message. At most one of text, call and file is set.
 #[derive(Debug, Default)]
 pub(super) struct WirePart<'a> {
     pub(super) text: Option<Loose<'a>>,
@@ -68,7 +68,7 @@ pub(super) struct WirePart<'a> {
     pub(super) call: Option<Call<'a>>,
     pub(super) inline: Option<Inline<'a>>,
     pub(super) file: Option<File<'a>>,
-    /// Everything else.
+    /// All other fields.
     pub(super) rest: Map<String, Value>,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct WireUsage {
     pub(super) thoughts_token_count: Option<u64>,
     #[serde(alias = "cached_content_token_count", default, deserialize_with = "count")]
     pub(super) cached_content_token_count: Option<u64>,
-    /// The tokens of results of tools that Google runs.
+    /// Tokens of the results of tools that Google executes.
     #[serde(alias = "tool_use_prompt_token_count", default, deserialize_with = "count")]
     pub(super) tool_use_prompt_token_count: Option<u64>,
 }

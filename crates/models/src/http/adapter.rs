@@ -1,6 +1,7 @@
-//! The front of every adapter: a model at a server, its builder, and the parts that a wire format adds.
+//! The common part of all model adapters: [`HttpAdapter`], its builder [`HttpModelBuilder`], and
+//! the trait [`WireFormat`] that each provider implements.
 //!
-//! It holds what the models of all providers have in common. It knows no provider and shows no key.
+//! This module does not depend on providers. Its `Debug` output contains no keys.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,34 +19,35 @@ use serde_json::Value;
 use super::read_events;
 use super::{Decode, Outgoing, Refusal, Server, exchange};
 
-/// How one provider's calls are written and its refusals read, for one model at one server.
+/// A provider's wire format, for one model at one server: encodes calls and decodes responses.
 pub(crate) trait WireFormat: Sized + Send + Sync + 'static {
     /// The provider's name, server and keys.
     const PROVIDER: &'static Provider;
 
-    /// Reads this provider's answers.
+    /// The decoder of this provider's responses.
     type Decoder: Decode;
 
-    /// The format for the calls of a model.
+    /// Creates the wire format for a model at a server.
     fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError>;
 
-    /// Where a call goes, and its body.
+    /// Returns the URL and the body of a call.
     fn encode(&self, request: &ModelRequest) -> Result<(Url, Vec<u8>), ModelError>;
 
-    /// Reads the answer to a call; `messages` is how many there are in its conversation.
+    /// Creates a decoder for one response. `messages` is the number of messages in the
+    /// conversation.
     fn decoder(&self, messages: usize) -> Self::Decoder;
 
-    /// The meaning of an answer whose status is not 2xx. Build the error with [`Refusal::error`].
+    /// Converts a response with a status other than 2xx to an error, by [`Refusal::error`].
     fn refused(refusal: &Refusal<'_>) -> ModelError;
 
-    /// How the model is brought to answer in a given shape, when the host has not set it.
+    /// Returns the output mode for a model for which the host has not set one.
     fn output_mode(&self, server: &Server, with_tools: bool) -> OutputMode;
 
-    /// Refuses a schema that the provider cannot express, naming the field.
+    /// Returns an error that names the field, if the provider cannot express the schema.
     fn check_schema(schema: &Value) -> Result<(), String>;
 }
 
-/// A model at a server: what its calls have in common.
+/// A model at a server.
 pub(crate) struct HttpAdapter<F> {
     info: ModelInfo,
     server: Server,
@@ -66,7 +68,8 @@ impl<F: WireFormat> HttpAdapter<F> {
         &self.info
     }
 
-    /// Returns true if text may contain thinking in tags: on all servers except the format's own.
+    /// Returns true if the text of responses may contain thinking in tags. The servers of the
+    /// format's own provider never send such text.
     pub(super) fn may_think_in_tags(&self) -> bool {
         !self.server.official
     }
@@ -87,7 +90,7 @@ impl<F: WireFormat> HttpAdapter<F> {
         Ok(mode)
     }
 
-    /// Writes a call; keys are asked for here. The request is dropped before anything is sent.
+    /// Encodes a call and requests its key. The request is dropped here, before the call is sent.
     pub(super) async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, F::Decoder), ModelError> {
         let (headers, hidden) = self.server.headers().await?;
         let (url, body) = self.format.encode(&request)?;
@@ -95,7 +98,7 @@ impl<F: WireFormat> HttpAdapter<F> {
         Ok((outgoing, self.format.decoder(request.messages.len())))
     }
 
-    /// Shows neither keys nor the values of headers.
+    /// Formats the model without keys and without the values of headers.
     pub(crate) fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Server { url, headers, http, .. } = &self.server;
         f.debug_struct(name)
@@ -107,7 +110,8 @@ impl<F: WireFormat> HttpAdapter<F> {
     }
 }
 
-/// Makes a struct with a `HttpAdapter` of a wire format in it a model, and submits the adapter to the list of the core.
+/// Implements [`Model`] for a struct that contains an `HttpAdapter`, and registers the adapter in a
+/// list of the core.
 #[allow(unused_macros, reason = "a build may have no adapter")]
 macro_rules! http_model {
     ($model:ident, $format:ty) => {
@@ -147,7 +151,7 @@ macro_rules! http_model {
             }
         }
 
-        /// Shows neither keys nor the values of headers.
+        /// Omits keys and the values of headers.
         impl std::fmt::Debug for $model {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.show(stringify!($model), f)
@@ -157,13 +161,14 @@ macro_rules! http_model {
 }
 pub(crate) use http_model;
 
-/// A model that is reached over HTTP: one of those that agentflow has an adapter for.
+/// A model that is accessed over HTTP by an adapter of agentflow.
 ///
-/// Others implement [`Model`]; this trait only joins the adapters' builders in one, [`HttpModelBuilder`].
+/// To add another model, implement [`Model`]. This trait only connects the adapters to their common
+/// builder, [`HttpModelBuilder`].
 #[allow(private_bounds, reason = "only adapters implement it")]
 pub trait HttpModel: Model + FromParts + 'static {}
 
-/// Makes a model from its adapter.
+/// Creates a model from its adapter.
 pub(crate) trait FromParts: Sized {
     type Format: WireFormat;
 
@@ -177,13 +182,13 @@ struct Parts {
     output_mode: Option<OutputMode>,
 }
 
-/// Opens a model by its name at a server.
+/// Opens a model by name at a server.
 pub(crate) fn open<M: HttpModel>(model: Arc<str>, server: ServerSettings) -> Result<Arc<dyn Model>, ModelError> {
     let parts = Parts { model, server, output_mode: None };
     Ok(Arc::new(M::from_adapter(HttpAdapter::new(parts)?)))
 }
 
-/// Reads a body of server-sent events as a model's answer, without a server.
+/// Decodes a body of server-sent events as a response, without a server.
 #[cfg(test)]
 pub(crate) fn decode<M: HttpModel>(body: &[u8]) -> Result<agentflow_core::model::ModelResponse, ModelError> {
     let mut server = ServerSettings::new(M::Format::PROVIDER);
@@ -192,9 +197,9 @@ pub(crate) fn decode<M: HttpModel>(body: &[u8]) -> Result<agentflow_core::model:
     read_events(body, adapter.format.decoder(1))
 }
 
-/// Describes a model that is reached over HTTP, and the server it is at.
+/// A builder for a model that is accessed over HTTP, and for the server of the model.
 ///
-/// The addresses, names of keys and modes that count when nothing is set are named at each model's type.
+/// The type of each model documents the default URL, key names and output mode.
 #[must_use]
 pub struct HttpModelBuilder<M> {
     parts: Parts,
@@ -207,34 +212,37 @@ impl<M: HttpModel> HttpModelBuilder<M> {
         Self { parts: Parts { model: model.into(), server, output_mode: None }, model: PhantomData }
     }
 
-    /// Sets the server's address, in the form in which the provider's own clients take it. A query (`?api-version=..`)
-    /// is kept. Default: the provider's environment variable for it, else the provider's own server.
+    /// Sets the base URL of the server, in the form that the provider's own clients use. A query
+    /// (`?api-version=..`) is kept. Default: the provider's environment variable, or else the
+    /// provider's server.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.parts.server.base_url = Some(url.into());
         self
     }
 
-    /// Sets the key to send. Default: asked for by name before each call.
+    /// Sets the key to send. Default: the key is requested by name before each call.
     pub fn api_key(mut self, key: Secret) -> Self {
         self.parts.server.key = Some(key);
         self
     }
 
-    /// Sets the only name by which the key is asked for. Default: the provider's names. A server other than the
-    /// provider's own is called without a key when there is none.
+    /// Sets the name by which the key is requested. Default: the provider's names. Without a key,
+    /// calls to the provider's own server fail if it requires one. Calls to other servers are sent
+    /// without a key.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
         self.parts.server.key_name = Some(name.into());
         self
     }
 
-    /// Sets where the key is asked for. Default: the environment.
+    /// Sets the source of the key. Default: the environment.
     pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
         self.parts.server.secrets = secrets;
         self
     }
 
-    /// Sends a header with every call. It replaces an own one of the same name; `Authorization`, or the provider's
-    /// header for keys, is sent in place of the key. Values are never shown.
+    /// Adds a header to every call. It replaces a default header of the same name. If the name is
+    /// `Authorization` or the provider's header for keys, the header is sent instead of the key.
+    /// Values are never displayed.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parts.server.headers.push((name.into(), value.into()));
         self
@@ -246,23 +254,27 @@ impl<M: HttpModel> HttpModelBuilder<M> {
         self
     }
 
-    /// Sets how the model is brought to answer in a given shape. Default: what works with the model and its server.
+    /// Sets the method that makes the model return a typed answer. Default: a method that the model
+    /// and its server support.
     pub fn output_mode(mut self, mode: OutputMode) -> Self {
         self.parts.output_mode = Some(mode);
         self
     }
 
-    /// The model. Nothing is sent yet.
+    /// Creates the model. Sends no requests.
     ///
     /// # Errors
-    /// When the base URL is not an `http` or `https` address, a header cannot be sent, or the model's name cannot be
-    /// part of an address that needs it.
+    /// Returns an error if
+    ///
+    /// - the base URL is not an `http` or `https` URL;
+    /// - a header is not valid;
+    /// - the model's name must be a part of the URL but is not valid there.
     pub fn build(self) -> Result<M, ModelError> {
         Ok(M::from_adapter(HttpAdapter::new(self.parts)?))
     }
 }
 
-/// Shows neither keys nor the values of headers, nor the address, which may hold a key.
+/// Omits keys, the values of headers, and the URL, which may contain a key.
 impl<M> fmt::Debug for HttpModelBuilder<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModelBuilder")

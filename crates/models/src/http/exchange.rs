@@ -1,9 +1,9 @@
-//! One call over HTTP as a stream: sends it, waits, retries, reads the answer.
+//! Executes one call over HTTP as a stream: sends it, waits, retries, and reads the response.
 //!
-//! The state and the connection live in the stream: dropping the stream closes the connection. A call is retried when
-//! the server refused it, when nothing of its answer arrived, or when the provider reports an error in place of an
-//! answer. It is never retried once a piece was yielded or when the answer broke off: the provider may have charged for
-//! it.
+//! The stream owns the state and the connection, so dropping the stream closes the connection. A
+//! call is retried if the server refused it, if no byte of the response arrived, or if the body
+//! contains an error instead of a response. A call is never retried after a piece was yielded or
+//! after the response broke off, because the provider may have charged for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,19 +25,20 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::http_error::{Refusal, no_client, request_id, timed_out, transport};
 use super::{Decode, Deltas, HttpAdapter, Outgoing, SseEvent, SseFlow, WireFormat};
 
-/// The most of a refusal that is read.
+/// Maximum number of bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// The most of each text that an error keeps, the body among them.
+/// Maximum number of bytes of each text in an error, including the body.
 const MAX_ERROR_TEXT: usize = 4 * 1024;
-/// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with
-/// it; a connection whose body was not read to the end cannot be used again.
+/// Time limit for the rest of the body after the provider's end marker. The rest usually arrives
+/// together with the marker. A connection can be reused only if its body was read to the end.
 const DRAIN: Duration = Duration::from_millis(100);
-/// Time limit for the rest of an answer after its stop reason, which is mostly the usage. Some servers send the end of the
-/// stream late or never, and keep the connection open.
+/// Time limit for the rest of a response after its stop reason, which is usually the usage. Some
+/// servers send the end of the stream late or never, and keep the connection open.
 const LINGER: Duration = Duration::from_secs(3);
+/// Maximum number of bytes that are read after the provider's end marker.
 const MAX_DRAIN: usize = 1024 * 1024;
 
-/// The stream of one call. Nothing happens before it is polled.
+/// Returns the stream of one call. No work is done before the stream is polled.
 pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: ModelRequest) -> ModelStream {
     let state = Box::new(Exchange {
         deltas: Deltas::new(request.stream).finding_thinking(adapter.may_think_in_tags()),
@@ -50,7 +51,8 @@ pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: Mod
         handed_on: false,
         failed: None,
     });
-    // A future for each piece of the body, not for each piece of the answer: it is large, and making it costs most.
+    // One future per chunk of the body instead of one per event, because the future is large and
+    // expensive to create.
     let batches = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
     ModelStream::new(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
 }
@@ -60,12 +62,12 @@ struct Exchange<F: WireFormat> {
     stage: Stage<F::Decoder>,
     prepared: Option<(Outgoing, F::Decoder)>,
     deltas: Deltas,
-    /// When the call as a whole must have ended.
+    /// Deadline of the whole call.
     deadline: Limit,
     retried_by_caller: bool,
     retries: u32,
     handed_on: bool,
-    /// The error that ends the stream once the pieces before it are yielded.
+    /// The error that ends the stream, after the pieces before it were yielded.
     failed: Option<ModelError>,
 }
 
@@ -76,16 +78,17 @@ enum Stage<D> {
     Done,
 }
 
-/// An answer that has begun.
+/// A response whose body is being read.
 struct Reading<D> {
     response: Response,
     host: Box<str>,
-    /// The first piece of the body, until it is read.
+    /// The first chunk of the body, until it is processed.
     first: Option<Bytes>,
     body: Body,
-    /// How many bytes of the body were read.
+    /// Number of bytes read from the body.
     taken: u64,
-    /// Time at which an answer with a stop reason is complete without the end of the stream.
+    /// Deadline after which a response with a stop reason is complete, even without the end of the
+    /// stream.
     linger: Limit,
     decoder: D,
 }
@@ -114,15 +117,16 @@ impl Body {
         }
     }
 
-    /// The body has ended.
+    /// Processes the end of the body.
     fn finish(&mut self, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<(), ModelError> {
         match self {
-            // An incomplete event is only a sign of truncation, which is reported right after.
+            // An incomplete event only means that the response was truncated, which is reported by
+            // the caller.
             Self::Events(reader) => match reader.finish(|event| take_event(event, decoder, deltas)) {
                 Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(error),
                 _ => Ok(()),
             },
-            // Some servers give events the content type of a document.
+            // Some servers send events with the content type of a document.
             Self::Document(document) if sse::is_events(document) => {
                 let (mut events, document) = (Self::Events(SseReader::default()), std::mem::take(document));
                 match events.take(&document, decoder, deltas)? {
@@ -135,7 +139,7 @@ impl Body {
     }
 }
 
-/// The error of an event that is too large, or of the decoder.
+/// The error of an event that is too large, or the error of the decoder.
 struct Unread(ModelError);
 
 impl From<EventTooLarge> for Unread {
@@ -144,7 +148,8 @@ impl From<EventTooLarge> for Unread {
     }
 }
 
-/// Passes an event to the decoder. Pings and events of a server's own kind have a name, and often data without an object.
+/// Passes an event to the decoder. Skips pings and server-specific events, which have a name and
+/// often no object as data.
 fn take_event(event: SseEvent<'_>, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<SseFlow, ModelError> {
     let is_object = matches!(event.data.trim_ascii_start().first(), Some(b'{' | b'['));
     match is_object || matches!(event.name, b"" | b"error" | b"message") {
@@ -153,7 +158,7 @@ fn take_event(event: SseEvent<'_>, decoder: &mut impl Decode, deltas: &mut Delta
     }
 }
 
-/// Reads a body of server-sent events as one answer, without a server.
+/// Decodes a body of server-sent events as one response, without a server.
 #[cfg(test)]
 pub(super) fn read_events(
     body: &[u8],
@@ -167,7 +172,7 @@ pub(super) fn read_events(
 }
 
 impl<F: WireFormat> Exchange<F> {
-    /// The next pieces, as many as there are; an error comes alone.
+    /// Returns all available pieces, or an error.
     async fn next(&mut self) -> Option<Result<VecDeque<ModelEvent>, ModelError>> {
         loop {
             if !self.deltas.is_empty() {
@@ -192,6 +197,8 @@ impl<F: WireFormat> Exchange<F> {
     }
 
     async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<F::Decoder>, ModelError> {
+        // The total time starts when the stream is first polled, and includes the request of the
+        // key and all retries.
         self.deadline = Limit::after(self.adapter.settings().get_total_timeout(), TimeoutKind::Total);
         let prepared = self.deadline.hold(self.adapter.prepare(request)).await??;
         let url = &prepared.0.url;
@@ -213,7 +220,7 @@ impl<F: WireFormat> Exchange<F> {
         }
     }
 
-    /// Waits for the next attempt, or gives up.
+    /// Waits and retries the call, or returns the error if no retry is allowed.
     async fn again(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
         if self.retried_by_caller {
             return Err(error);
@@ -223,6 +230,7 @@ impl<F: WireFormat> Exchange<F> {
             return Err(error);
         };
         let until = Limit::after(wait, TimeoutKind::Total).at;
+        // A retry that would exceed the deadline is pointless.
         if until >= self.deadline.at {
             return Err(error);
         }
@@ -255,12 +263,14 @@ impl<F: WireFormat> Exchange<F> {
                 Ok(()) => self.complete(&mut reading),
                 Err(error) => self.unanswered(error).await,
             },
-            // After the provider's sign of the end the answer is whole; only the end of the body is missing.
+            // After the provider's end marker, the response is complete, and only the end of the
+            // body is missing.
             Err(error) => self.complete(&mut reading).map_err(|_| error),
         }
     }
 
-    /// The body holds an error. A retry is safe if the body holds no piece of an answer.
+    /// Handles an error in the body. The call may be retried only if the body contained no piece of
+    /// a response.
     async fn unanswered(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
         match self.handed_on || !self.deltas.is_empty() || error.kind() == ModelErrorKind::Truncated {
             true => Err(error),
@@ -296,12 +306,12 @@ impl<D: Decode> Reading<D> {
         body.take(bytes, decoder, deltas)
     }
 
-    /// The body has ended.
+    /// Processes the end of the body.
     fn finish(&mut self, deltas: &mut Deltas) -> Result<(), ModelError> {
         self.body.finish(&mut self.decoder, deltas).map_err(|error| self.signed(error))
     }
 
-    /// Reads the end of the body, so that the connection can be used again.
+    /// Reads the rest of the body, so that the connection can be reused.
     async fn drain(&mut self) {
         let mut left = MAX_DRAIN;
         let rest = async {
@@ -314,7 +324,7 @@ impl<D: Decode> Reading<D> {
         let _ = timeout(DRAIN, rest).await;
     }
 
-    /// Adds the status and the request's id from the head of the answer.
+    /// Adds the status and the request id of the response to an error.
     fn signed(&self, error: ModelError) -> ModelError {
         let error = match error.status() {
             None => error.with_status(self.response.status().as_u16()),
@@ -327,7 +337,7 @@ impl<D: Decode> Reading<D> {
     }
 }
 
-/// Sends once and waits for the first piece of the answer's body.
+/// Sends the request once, and waits for the first chunk of the response body.
 async fn attempt<F: WireFormat>(
     adapter: &HttpAdapter<F>,
     outgoing: &Outgoing,
@@ -347,7 +357,7 @@ async fn attempt<F: WireFormat>(
     Ok((response, first))
 }
 
-/// Reads a refusal as far as it arrives; the wire format makes the error of it.
+/// Reads the body of a refusal, as much as arrives, and converts it to an error.
 async fn refusal<F: WireFormat>(
     settings: &HttpSettings,
     outgoing: &Outgoing,
@@ -367,7 +377,7 @@ async fn refusal<F: WireFormat>(
     F::refused(&Refusal { status, headers, body: &body })
 }
 
-/// How the body is to be read: by its content type, else by whether a stream was asked for.
+/// Determines the format of the body: by its content type, or else by the type of the request.
 fn body_of(response: &Response, stream: bool) -> Result<Body, ModelError> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -393,14 +403,14 @@ fn host_of(outgoing: &Outgoing) -> Box<str> {
     }
 }
 
-/// An error that holds no key and not too much text.
+/// Removes keys from an error and shortens its texts.
 fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
     map_error_texts(error, |text| redacted(text, hidden), |text| text::head(&text, MAX_ERROR_TEXT).to_owned())
 }
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
-        // A very short one is not a key and would be found everywhere.
+        // A very short value is not a key, and would occur in many texts.
         if secret.expose().len() >= 6
             && let Some(without) = without_secret(&text, secret.expose(), "[hidden]")
         {
@@ -410,7 +420,7 @@ fn redacted(mut text: String, hidden: &[Secret]) -> String {
     text
 }
 
-/// A moment, and what it means when it comes first.
+/// A deadline, with the kind of time-out that it causes.
 #[derive(Clone, Copy)]
 struct Limit {
     at: Instant,
@@ -424,7 +434,7 @@ impl Limit {
     }
 
     fn after(length: Duration, kind: TimeoutKind) -> Self {
-        /// Longer than any program runs, and within what an `Instant` can hold.
+        /// Longer than any program runs, but within the range of `Instant`.
         const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
         Self { at: Instant::now() + length.min(FAR), kind, length }
     }
@@ -438,7 +448,7 @@ impl Limit {
     }
 }
 
-/// Adds the server to the current span, when that is a model call's.
+/// Records the server in the current span, if it is the span of a model call.
 fn record_server(url: &reqwest::Url) {
     let span = tracing::Span::current();
     if !span.is_disabled() {

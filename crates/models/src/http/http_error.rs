@@ -1,4 +1,4 @@
-//! From a failed HTTP exchange to a [`ModelError`]. It decides nothing about retries.
+//! Converts failed HTTP exchanges to [`ModelError`]s. It does not decide about retries.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,18 +7,18 @@ use agentflow_http::{ClientError, innermost_cause, retry_after};
 use agentflow_schema::text;
 use reqwest::header::HeaderMap;
 
-/// An answer whose status is not 2xx.
+/// A response with a status other than 2xx.
 #[derive(Debug)]
 pub(crate) struct Refusal<'a> {
     pub(crate) status: u16,
     pub(crate) headers: &'a HeaderMap,
-    /// The start of the body, as text.
+    /// The start of the body as text.
     pub(crate) body: &'a str,
 }
 
 impl Refusal<'_> {
-    /// An error that carries the status, id and body of this answer. Without a message of the provider's the body's
-    /// beginning is shown.
+    /// Creates an error with the status, id and body of the response. Without a message from the
+    /// provider, the error message contains the start of the body.
     pub(crate) fn error(&self, kind: ModelErrorKind, message: Option<String>) -> ModelError {
         let message = message.unwrap_or_else(|| {
             let shown = text::head(self.body.trim(), 200);
@@ -41,12 +41,13 @@ impl Refusal<'_> {
     }
 }
 
-/// The provider's id of the request.
+/// Returns the provider's id of the request.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
     ["x-request-id", "request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
 }
 
-/// A connection that failed or broke. The address is the host and port only: a URL may hold a key.
+/// Returns the error for a connection that failed or broke. It contains only the host and the port,
+/// because a URL may contain a key.
 pub(super) fn transport(error: reqwest::Error, host: &str, connect_timeout: Duration) -> ModelError {
     let error = error.without_url();
     if error.is_timeout() {
@@ -60,7 +61,7 @@ pub(super) fn transport(error: reqwest::Error, host: &str, connect_timeout: Dura
     ModelError::new(ModelErrorKind::Transport, message).with_source(error)
 }
 
-/// Explains why there is no client.
+/// Returns the error for a client that could not be created.
 pub(super) fn no_client(error: ClientError) -> ModelError {
     let failed = ModelError::new(ModelErrorKind::Transport, error.to_string());
     match error.into_source() {
@@ -69,7 +70,7 @@ pub(super) fn no_client(error: ClientError) -> ModelError {
     }
 }
 
-/// A wait that was too long.
+/// Returns the error for a time-out.
 pub(super) fn timed_out(kind: TimeoutKind, limit: Duration) -> ModelError {
     let what = match kind {
         TimeoutKind::Connect => "no connection was opened",

@@ -1,7 +1,10 @@
-//! What the adapters share: one HTTP client, time-outs, retries, server-sent events.
+//! The HTTP client of all adapters: time-outs, retries and server-sent events.
 //!
-//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module
-//! knows no provider, and no key leaves it in an error.
+//! Data flow: a [`WireFormat`] encodes a call, `exchange.rs` sends it and reads the body, and the
+//! provider's [`Decode`] implementation converts events to [`Deltas`] and finally to a
+//! `ModelResponse`. `adapter.rs` contains the model and its builder, `server.rs` the URL, key and
+//! headers, `http_error.rs` the errors, and `think_tags.rs` extracts thinking from text. This
+//! module does not depend on providers, and its errors contain no keys.
 
 mod adapter;
 mod exchange;
@@ -28,30 +31,31 @@ pub(crate) use self::http_error::Refusal;
 pub(crate) use self::server::{Server, check};
 use self::think_tags::{ThinkTags, separated};
 
-/// Reads one answer. It is cloned before each attempt.
+/// Decodes one response. Each attempt uses a clone.
 pub(crate) trait Decode: Clone + Send + Sync + 'static {
-    /// Takes one server-sent event. It skips events that it does not know.
+    /// Processes one server-sent event. Unknown events are skipped.
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<SseFlow, ModelError>;
 
-    /// Takes an answer that is one JSON document.
+    /// Processes a response that is one JSON document.
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError>;
 
-    /// The whole answer; `None` when the provider's own sign of its end has not been seen.
+    /// Returns the complete response, or `None` if the provider has not marked its end.
     fn complete(&mut self) -> Option<ModelResponse>;
 }
 
-/// A request as it goes over the wire, as often as it takes.
+/// An encoded request, which may be sent several times.
 pub(crate) struct Outgoing {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether a stream was asked for; decides how an answer without a content type is read.
+    /// `true` if the request asks for a stream. Determines how a response without a content type is
+    /// parsed.
     pub(crate) stream: bool,
-    /// Texts that must not be seen in an error, should the server send them back.
+    /// Secrets that are removed from error messages, in case the server echoes them.
     pub(crate) hidden: Vec<Secret>,
 }
 
-/// The pieces that a decoder has read and the stream has not yielded yet.
+/// The pieces that a decoder has read but the stream has not yielded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     wanted: bool,
@@ -61,18 +65,18 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// A queue that keeps pieces only when they are wanted.
+    /// Creates a queue. Pieces are kept only if `wanted` is set.
     pub(crate) fn new(wanted: bool) -> Self {
         Self { wanted, queue: VecDeque::new(), tags: None }
     }
 
-    /// If `finds`, turns thinking in tags at the start of the text into reasoning.
+    /// If `finds` is set, thinking in tags at the start of the text becomes reasoning.
     fn finding_thinking(mut self, finds: bool) -> Self {
         self.tags = finds.then(ThinkTags::default);
         self
     }
 
-    /// Adds a piece; it is not even made when pieces are not wanted.
+    /// Adds a piece. The closure is not called if pieces are not wanted.
     pub(crate) fn push(&mut self, piece: impl FnOnce() -> ModelEvent) {
         if !self.wanted {
             return;
@@ -80,6 +84,7 @@ impl Deltas {
         let queue = &mut self.queue;
         match (piece(), &mut self.tags) {
             (ModelEvent::Text(text), Some(tags)) => tags.take(text, |piece| queue.push_back(piece)),
+            // Held text precedes the tool call.
             (piece @ ModelEvent::ToolCall(_), Some(tags)) => {
                 tags.finish(|held| queue.push_back(held));
                 queue.push_back(piece);
@@ -88,7 +93,7 @@ impl Deltas {
         }
     }
 
-    /// Everything that is there.
+    /// Returns and removes all pieces.
     fn take(&mut self) -> VecDeque<ModelEvent> {
         std::mem::take(&mut self.queue)
     }

@@ -1,6 +1,6 @@
-//! A provider's server: address, key and headers of every call. Shared by the adapters.
+//! A provider's server: the URL, the key and the headers of each call. Shared by the adapters.
 //!
-//! It shows no key and no header's value, and it makes no call.
+//! This module makes no calls and displays neither keys nor the values of headers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,17 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-/// Checks the settings of a server. Returns the address without what may be a key: user, password and query.
+/// Checks the settings of a server. Returns the URL without the parts that may be keys: user,
+/// password and query.
 pub(crate) fn check(settings: ServerSettings) -> Result<String, ModelError> {
     let mut url = Server::new(settings)?.url;
     url.set_query(None);
-    // Neither fails for an address of `http` or `https`.
+    // These calls cannot fail for an `http` or `https` URL.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     Ok(url.to_string().trim_end_matches('/').to_owned())
 }
 
-/// A server, ready to be called.
+/// A server that can be called.
 pub(crate) struct Server {
     /// The base URL.
     pub(crate) url: Url,
@@ -33,7 +34,7 @@ pub(crate) struct Server {
     /// `true` if the server refuses calls without a key.
     needs_key: bool,
     provider: &'static Provider,
-    /// The values of the host's own headers: they may be keys.
+    /// Values of the host's headers, which may be keys.
     hidden: Vec<Secret>,
     key: Key,
 }
@@ -44,10 +45,10 @@ enum Key {
 }
 
 impl Server {
-    /// Reads the settings of a server.
+    /// Creates a server from its settings.
     ///
     /// # Errors
-    /// If the address or a header cannot be used.
+    /// Returns an error if the URL or a header is not valid.
     pub(crate) fn new(settings: ServerSettings) -> Result<Self, ModelError> {
         let ServerSettings { provider, base_url, key, key_name, secrets, headers: given, http } = settings;
         let base_url = base_url
@@ -59,6 +60,7 @@ impl Server {
         for (name, value) in provider.headers {
             headers.insert(*name, HeaderValue::from_static(value));
         }
+        // Errors may echo the URL or headers, so all possible keys in them are hidden.
         let mut hidden = keys_in(&url);
         for (name, value) in given {
             let name = HeaderName::from_bytes(name.as_bytes())
@@ -74,12 +76,14 @@ impl Server {
                 Key::Named { names, tokens: provider.token_names, secrets }
             }
         };
+        // Only the host is compared, so another path on the provider's server still counts as its
+        // own.
         let own = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
         let (official, needs_key) = (own && provider.own_format, own && provider.needs_key);
         Ok(Self { url, headers, http, official, needs_key, provider, hidden, key })
     }
 
-    /// Returns the name of the provider whose server, or a replacement of it, this is.
+    /// Returns the name of the provider. The server may be a replacement of the provider's server.
     pub(super) fn provider_name(&self) -> &'static str {
         self.provider.name
     }
@@ -89,18 +93,19 @@ impl Server {
         self.provider.takes_schema
     }
 
-    /// The address of an endpoint below the base URL. A query of the base URL is kept.
+    /// Returns the URL of an endpoint below the base URL. A query of the base URL is kept.
     pub(crate) fn endpoint(&self, path: &str) -> Url {
         let mut url = self.url.clone();
         url.set_path(&format!("{}/{path}", self.url.path().trim_end_matches('/')));
         url
     }
 
-    /// The headers of one call, and what in them must not be seen. The key is asked for here.
+    /// Returns the headers of one call, and the secrets among them. Requests the key.
     pub(crate) async fn headers(&self) -> Result<(HeaderMap, Vec<Secret>), ModelError> {
         let (mut headers, mut hidden) = (self.headers.clone(), self.hidden.clone());
         let name = self.provider.key_header.map_or(AUTHORIZATION, HeaderName::from_static);
         if !headers.contains_key(&name)
+            // The host's header replaces the key, so the key is not requested.
             && !headers.contains_key(AUTHORIZATION)
             && let Some((name, key)) = self.key(name.clone()).await?
         {
@@ -119,7 +124,8 @@ impl Server {
         Ok((headers, hidden))
     }
 
-    /// The key with the header for it, `header` unless it is a token.
+    /// Returns the key and its header. The header is `Authorization` for a token, and otherwise
+    /// `header`.
     async fn key(&self, header: HeaderName) -> Result<Option<(HeaderName, Secret)>, ModelError> {
         let (names, tokens, secrets) = match &self.key {
             Key::Fixed(key) => return Ok(Some((header, key.clone()))),
@@ -149,7 +155,7 @@ impl Server {
     }
 }
 
-/// Says once for each server that a key goes to it in plain text, unless that is this machine.
+/// Warns once per server if a key is sent in plain text. Does not warn for this machine.
 fn warn_of_plain_text(url: &Url) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -181,8 +187,8 @@ fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-/// The parts of an address that may be keys: the password, also as the header that the client makes of it, and the
-/// values of the query but for the version that some want there.
+/// Returns the parts of a URL that may be keys: the password, also as the `Authorization` header
+/// that the client derives from it, and the query values except for the API version.
 fn keys_in(url: &Url) -> Vec<Secret> {
     let mut keys = Vec::new();
     if let Some(written) = url.password() {
@@ -198,7 +204,7 @@ fn keys_in(url: &Url) -> Vec<Secret> {
     keys.into_iter().chain(values).map(Secret::new).collect()
 }
 
-/// A header's value that is not shown by anybody.
+/// Returns a header value that is marked as sensitive.
 fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| {
         ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
@@ -264,7 +270,7 @@ mod tests {
         assert_eq!(sent.1, [Secret::new("Bearer o")]);
     }
 
-    /// Knows what it was given.
+    /// A secret provider with fixed secrets.
     struct Known(&'static [(&'static str, &'static str)]);
 
     #[async_trait::async_trait]
@@ -290,7 +296,7 @@ mod tests {
         };
         assert_eq!(sent(&[TOKEN], None).await, (None, Some("Bearer t".to_owned()), vec![Secret::new("t")]));
         assert_eq!(sent(BOTH, None).await, (Some("k".to_owned()), None, vec![Secret::new("k")]));
-        // A name that the host gives is the only one.
+        // A name from the host replaces the provider's names.
         assert_eq!(sent(&[TOKEN], Some("OTHER")).await, (None, None, vec![]));
     }
 

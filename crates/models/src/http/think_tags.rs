@@ -1,7 +1,9 @@
-//! Separates thinking that a model writes between `<think>` and `</think>` at the start of its text from the answer.
+//! Separates thinking from the answer, if the model writes it between `<think>` and `</think>` at
+//! the start of its text.
 //!
-//! Servers of open models leave the tags in the text unless they are configured for them. The thinking becomes reasoning
-//! without a provider: it is shown and never sent back, since these models expect conversations without it.
+//! Servers of open models leave these tags in the text unless they are configured to parse them.
+//! The thinking becomes reasoning without a provider. It is displayed but never sent back, because
+//! these models expect conversations without it.
 
 use std::sync::Arc;
 
@@ -11,11 +13,11 @@ use agentflow_core::model::{ModelEvent, ModelResponse, StopReason};
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Turns the pieces of a text into pieces of reasoning and of text.
+/// Converts the pieces of a text to pieces of reasoning and of text.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTags {
     stage: Stage,
-    /// The end of the text so far, which may be the beginning of a tag or white space next to one.
+    /// The end of the text so far. It may be the start of a tag, or white space next to a tag.
     held: String,
 }
 
@@ -31,7 +33,8 @@ enum Stage {
 }
 
 impl ThinkTags {
-    /// Takes the next piece of the text. Calls `each` with the pieces that are known to be reasoning or text.
+    /// Processes the next piece of the text. Calls `each` with the pieces that are certainly
+    /// reasoning or text.
     pub(super) fn take(&mut self, more: String, mut each: impl FnMut(ModelEvent)) {
         if self.stage == Stage::Answer {
             return each(ModelEvent::Text(more));
@@ -41,6 +44,7 @@ impl ThinkTags {
             let text = self.held.trim_start();
             if let Some(thinking) = text.strip_prefix(OPEN) {
                 (self.stage, self.held) = (Stage::Thinking, thinking.to_owned());
+            // The text so far cannot become a tag, so it is the answer.
             } else if !OPEN.starts_with(text) {
                 self.stage = Stage::Answer;
                 return each(ModelEvent::Text(std::mem::take(&mut self.held)));
@@ -52,6 +56,7 @@ impl ThinkTags {
                     self.stage = Stage::Behind;
                     (thinking, rest)
                 }
+                // The last bytes are held back, because they may be the start of the closing tag.
                 None => self.held.split_at(begin_of_tag(&self.held)),
             };
             if !thinking.is_empty() {
@@ -76,14 +81,16 @@ impl ThinkTags {
     }
 }
 
-/// Returns the position at which the last bytes of a text may begin a closing tag, or else its length.
+/// Returns the position at which the last bytes of a text may start a closing tag, or else the
+/// length of the text.
 fn begin_of_tag(text: &str) -> usize {
     let begins = |at: &usize| text.is_char_boundary(*at) && CLOSE.starts_with(&text[*at..]);
     (text.len().saturating_sub(CLOSE.len())..text.len()).find(begins).unwrap_or(text.len())
 }
 
-/// Returns a response with the thinking at the start of its text as a separate part. Without a closing tag the text is
-/// thinking only where it cannot be the answer: it was cut, or tool calls follow it.
+/// Moves the thinking at the start of the text to a separate part. Text without a closing tag
+/// counts as thinking only if it cannot be the answer: the response was cut off, or tool calls
+/// follow.
 pub(super) fn separated(mut response: ModelResponse) -> ModelResponse {
     let parts = response.message.parts();
     let Some(at) = parts.iter().position(|part| !matches!(part, Part::Reasoning(_))) else { return response };

@@ -1,12 +1,12 @@
-//! From the body of a server's error to its meaning. The shapes differ; the fields are looked for where the known
-//! servers put them.
+//! Classifies the error bodies of OpenAI-compatible servers. The servers use different structures,
+//! so the fields are searched at all places that known servers use.
 
 use agentflow_core::model::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
 use crate::http::Refusal;
 
-/// The error of an answer whose status is not 2xx.
+/// Returns the error for a response with a status other than 2xx.
 pub(crate) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let body: Value = serde_json::from_str(refusal.body).unwrap_or_default();
     let problem = Problem::read(&body);
@@ -19,7 +19,7 @@ pub(crate) fn refused(refusal: &Refusal<'_>) -> ModelError {
     problem.finish(refusal.error(kind, message), permanent)
 }
 
-/// The error object in the middle of an answer, or in place of one.
+/// Returns the error for an error object within a stream or instead of a response.
 pub(crate) fn in_answer(raw: &str) -> ModelError {
     let value: Value = serde_json::from_str(raw).unwrap_or_else(|_| raw.trim().into());
     let problem = Problem::read(&value);
@@ -31,8 +31,8 @@ pub(crate) fn in_answer(raw: &str) -> ModelError {
     problem.finish(ModelError::new(kind, message).with_body(raw), permanent)
 }
 
-/// Parts of the messages with which servers refuse a conversation that is longer than the model's context. Few have a code
-/// for it.
+/// Parts of the messages that servers send if a conversation exceeds the model's context. Few
+/// servers have a code for this error.
 const TOO_LONG: [&str; 9] = [
     "maximum context length",
     "maximum prompt length",
@@ -53,13 +53,14 @@ struct Problem {
     code: String,
     /// A code that is an HTTP status.
     number: Option<u16>,
-    /// A moderator flagged the input.
+    /// `true` if a moderator flagged the input.
     flagged: bool,
 }
 
 impl Problem {
     fn read(value: &Value) -> Self {
-        // Gemini's compatible endpoint puts the object into a list, and Cloudflare lists the errors.
+        // Gemini's compatible endpoint wraps the object in a list, and Cloudflare returns a list of
+        // errors.
         let value = value.get(0).filter(|first| first.get("error").is_some()).unwrap_or(value);
         let listed = value.get("errors").and_then(|errors| errors.get(0));
         let inner = value.get("error").filter(|error| !error.is_null()).or(listed).unwrap_or(value);
@@ -72,11 +73,11 @@ impl Problem {
             let names = ["message", "detail", "title", "Message", "msg"];
             names.into_iter().map(|name| text(value, name)).find(|text| !text.is_empty()).unwrap_or_default()
         };
-        // Some servers write the fields beside the object, and more into it.
+        // Some servers write the fields next to the error object, which then contains other data.
         let or_beside = |found: String, beside: String| if found.is_empty() { beside } else { found };
         let said = inner.as_str().map_or_else(|| message(inner), str::to_owned);
         let code = or_beside(text(inner, "code"), text(value, "code"));
-        // The type of an event of the Responses API, which does not describe the error in it.
+        // The type of an event of the Responses API does not describe the error.
         let kind = Some(text(inner, "type")).filter(|kind| kind != "error" && !kind.starts_with("response."));
         Self {
             message: or_beside(said, message(value)),
@@ -87,7 +88,7 @@ impl Problem {
         }
     }
 
-    /// The class, and whether a retry is of no use whatever the class.
+    /// Returns the kind of the error, and `true` if a retry cannot succeed regardless of the kind.
     fn class(&self, status: Option<u16>) -> (ModelErrorKind, bool) {
         let says = |name: &str| self.code.eq_ignore_ascii_case(name) || self.kind.eq_ignore_ascii_case(name);
         let status = status.or(self.number);
@@ -100,7 +101,8 @@ impl Problem {
         if says("insufficient_quota") || without_money.into_iter().any(says) && matches!(status, None | Some(429)) {
             return (ModelErrorKind::RateLimited, true);
         }
-        // `exceed_context_size_error` is llama.cpp's; others have it only in the message.
+        // `exceed_context_size_error` is a type of llama.cpp. Other servers only describe the error
+        // in the message.
         if says("context_length_exceeded")
             || says("exceed_context_size_error")
             || matches!(status, None | Some(400 | 413 | 422)) && TOO_LONG.iter().any(|text| self.message.contains(text))
@@ -110,11 +112,11 @@ impl Problem {
         if says("content_filter") || says("content_policy_violation") || self.flagged {
             return (ModelErrorKind::ContentFilter, false);
         }
-        // The model wrote a call that Groq refuses. Another try mostly helps.
+        // Groq refused a tool call that the model wrote. A retry usually succeeds.
         if says("tool_use_failed") {
             return (ModelErrorKind::Server, false);
         }
-        // The Responses API sends it with status 400.
+        // The Responses API sends this error with the status 400.
         if says("model_not_found") && status.is_none_or(|status| matches!(status, 400 | 404)) {
             return (ModelErrorKind::NotFound, false);
         }
@@ -173,14 +175,14 @@ mod tests {
         // llama.cpp: the code is a number.
         let error = of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
         assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContextOverflow, Some("400")));
-        // vLLM: no object around it.
+        // vLLM: without an outer object.
         let error = of(400, r#"{"object":"error","message":"the maximum context length is 9","code":400}"#);
         assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
         // FastAPI, Ollama, Gemini.
         assert_eq!(of(404, r#"{"detail":"Not Found"}"#).message(), "Not Found");
         assert_eq!(of(404, r#"{"error":"model 'x' not found"}"#).message(), "model 'x' not found");
         assert_eq!(of(400, r#"[{"error":{"code":400,"message":"key"}}]"#).message(), "key");
-        // No JSON at all.
+        // Not JSON.
         assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
         assert!(of(502, "").message().contains("502"));
     }

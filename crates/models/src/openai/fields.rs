@@ -1,10 +1,11 @@
-//! Writes the fields of a request after its encoded pieces. It knows no field by name.
+//! Writes the fields of a request after its encoded pieces. It does not depend on particular
+//! fields.
 
 use agentflow_core::model::{ModelError, ModelErrorKind};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// An object of which the first field is written already.
+/// Writes a JSON object whose first field is already written.
 pub(crate) struct Fields<'a> {
     out: Vec<u8>,
     extra: &'a Map<String, Value>,
@@ -15,14 +16,14 @@ impl<'a> Fields<'a> {
         Self { out, extra }
     }
 
-    /// Writes a field unless the host's own fields have it.
+    /// Writes a field, unless the host sets it in `extra`.
     pub(crate) fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         if !self.extra.contains_key(name) {
             self.write(name, value);
         }
     }
 
-    /// Writes the host's own fields but for those that are `done`, and closes the object.
+    /// Writes the fields from `extra` except for those in `done`, and closes the object.
     pub(crate) fn finish(mut self, done: &[&str]) -> Vec<u8> {
         for (name, value) in self.extra.iter().filter(|(name, _)| !done.contains(&name.as_str())) {
             self.write(name, value);
@@ -31,7 +32,7 @@ impl<'a> Fields<'a> {
         self.out
     }
 
-    /// Writes a field in any case.
+    /// Writes a field, even if the host sets it in `extra`.
     pub(crate) fn write(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.out.push(b',');
         write(&mut self.out, name);
@@ -40,7 +41,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Refuses host's fields that only the request itself may set.
+/// Returns an error if `extra` contains a field that only the request may set.
 pub(crate) fn refuse_extra(extra: &Map<String, Value>, ours: &[&str]) -> Result<(), ModelError> {
     match ours.iter().find(|name| extra.contains_key(**name)) {
         None => Ok(()),

@@ -1,6 +1,8 @@
-//! The two OpenAI wire formats, and what they share: error bodies, typed answers, strict schemas.
+//! The two OpenAI wire formats.
 //!
-//! Nothing shared knows a request or an answer of either format.
+//! `chat` is the Chat Completions format and `responses` is the Responses format. The other
+//! modules are shared: error bodies, output modes and strict schemas. They do not depend on the
+//! requests and responses of either format.
 
 #[cfg(feature = "openai-chat")]
 pub mod chat;

@@ -1,13 +1,13 @@
-//! How the models of a server of either OpenAI format are brought to typed answers.
+//! Selects the output mode for servers of either OpenAI format.
 
 use agentflow_core::model::OutputMode;
 
 use crate::http::Server;
 
-/// How a server is brought to answer in a given shape, when the host has not set it.
+/// Returns the default output mode for a server.
 ///
-/// Some servers other than OpenAI's keep the model to the schema from its first token on, so that it can call no tool;
-/// there the answer is a call as well.
+/// Some servers other than OpenAI's apply the schema from the first token, so the model cannot call
+/// a tool. For such a server, a request with tools returns the answer as a tool call too.
 pub(crate) fn output_mode(server: &Server, with_tools: bool) -> OutputMode {
     let host = server.url.host_str().unwrap_or_default();
     let native = !with_tools || server.official || host.ends_with(".openai.azure.com");

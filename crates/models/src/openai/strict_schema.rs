@@ -1,8 +1,9 @@
-//! From a JSON Schema to the part of it that OpenAI's strict mode takes. Pure.
+//! Converts a JSON Schema to the subset of OpenAI's strict mode.
 //!
-//! In strict mode every property is required, no object has further ones, and only some keywords are known. A keyword
-//! that only narrows a value (`maxLength`, say) is put into the description instead, since the answer is checked again
-//! by the type it is read into. A keyword without any such form is an error that names the field.
+//! In strict mode, every property is required, objects have no additional properties, and only some
+//! keywords are supported. A keyword that only restricts a value, such as `maxLength`, moves to the
+//! description. The restriction is still enforced, because the answer is checked again when it is
+//! decoded. Any other unsupported keyword is an error that names the field.
 
 use serde_json::{Map, Value, json};
 
@@ -10,11 +11,12 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Strict {
     pub(crate) schema: Value,
-    /// Whether some property that could be left out must now be `null` instead, which its type may not take.
+    /// `true` if an optional property must now be `null` instead of absent. Its Rust type may not
+    /// accept `null`.
     pub(crate) nulled: bool,
 }
 
-/// Keywords that mean the same in strict mode.
+/// Keywords with the same meaning in strict mode.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -29,10 +31,10 @@ const KEPT: &[&str] = &[
     "maxItems",
 ];
 
-/// Keywords that only narrow a value: they become words.
+/// Keywords that only restrict a value. They are described in words.
 const TOLD: &[&str] = &["minLength", "maxLength", "uniqueItems", "minContains", "maxContains"];
 
-/// Keywords that are handled one by one.
+/// Keywords with special handling.
 const HANDLED: &[&str] = &[
     "$ref",
     "$defs",
@@ -50,7 +52,7 @@ const HANDLED: &[&str] = &[
     "format",
 ];
 
-/// Keywords that strict mode has no place for and that change what is valid.
+/// Keywords that strict mode does not support and that change which values are valid.
 const REFUSED: &[&str] = &[
     "not",
     "if",
@@ -67,13 +69,14 @@ const REFUSED: &[&str] = &[
     "$dynamicRef",
 ];
 
-/// Formats of texts that strict mode knows.
+/// Text formats that strict mode supports.
 const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// The schema in strict form.
+/// Converts a schema to strict mode.
 ///
 /// # Errors
-/// The error for a schema that cannot be expressed: the path of the field and what to write instead.
+/// Returns a message if the schema cannot be expressed. It contains the path of the field and the
+/// fix.
 pub(crate) fn strict(schema: &Value) -> Result<Strict, String> {
     let mut walk = Walk { nulled: false };
     let mut path = Vec::new();
@@ -86,7 +89,7 @@ pub(crate) fn strict(schema: &Value) -> Result<Strict, String> {
         }
     }
     let mut root = walk.schema(schema, &mut path)?;
-    // The root must be an object itself, not a reference to one.
+    // The root must be an object, and not a reference to an object.
     if let Some(name) = root.get("$ref").and_then(Value::as_str).and_then(definition_name)
         && let Some(definition) = definitions.get(name)
     {
@@ -124,7 +127,7 @@ impl Walk {
         }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             return match definition_name(reference) {
-                // Nothing may stand beside a reference.
+                // Strict mode allows no other keywords next to a reference.
                 Some(name) => Ok(json!({"$ref": format!("#/$defs/{name}")})),
                 None if reference == "#" => Ok(json!({"$ref": "#"})),
                 None => Err(refused(path, &format!("refers to `{reference}`"), "put the schema under `$defs`")),
@@ -180,7 +183,8 @@ impl Walk {
             path.push(name.clone());
             let mut strict = self.schema(property, path)?;
             path.pop();
-            // A field with a default is always written; `null` would not stand for it.
+            // A field with a default is always written, because `null` would not select the
+            // default.
             let has_default = property.get("default").is_some_and(|value| !value.is_null());
             if !required.contains(&name.as_str()) && !has_default && !takes_null(&strict) {
                 strict = nullable(strict);
@@ -188,7 +192,7 @@ impl Walk {
             }
             all.insert(name.clone(), strict);
         }
-        // In the order that the host gave, the rest after that.
+        // The order of `required` is kept. The other properties follow.
         let first = required.iter().copied().filter(|name| all.contains_key(*name));
         let rest = all.keys().map(String::as_str).filter(|name| !required.contains(name));
         out.insert("required".to_owned(), first.chain(rest).collect());
@@ -205,7 +209,7 @@ impl Walk {
     ) -> Result<(), String> {
         let tuple = schema.get("prefixItems").and_then(Value::as_array);
         let items = match (tuple, schema.get("items")) {
-            // A tuple of one type is a list of a known length.
+            // A tuple with equal item types is a list of fixed length.
             (Some(tuple), None | Some(Value::Bool(false))) if tuple.windows(2).all(|two| two[0] == two[1]) => {
                 tuple.first()
             }
@@ -236,20 +240,22 @@ impl Walk {
         if schema.get("properties").is_some() {
             return Err(refused(path, "has fields and variants at once", "give the variants a field of their own"));
         }
-        // A type beside the variants adds nothing to them.
+        // The alternatives already have types.
         out.remove("type");
         let variants = variants.iter().map(|variant| self.schema(variant, path)).collect::<Result<Vec<_>, _>>()?;
         out.insert("anyOf".to_owned(), variants.into());
         Ok(Value::Object(out))
     }
 
-    /// One schema in an `allOf` is that schema with more beside it; several are beyond strict mode.
+    /// Merges an `allOf` with a single schema into the enclosing schema. Strict mode cannot express
+    /// several schemas.
     fn all_of(&mut self, schema: &Map<String, Value>, all: &[Value], path: &mut Path) -> Result<Value, String> {
         let [Value::Object(only)] = all else {
             return Err(refused(path, "must fit several schemas at once", "write their fields into one struct"));
         };
         let mut merged = only.clone();
         for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != "allOf" && *keyword != "$defs") {
+            // Merging two different constraints of one keyword is not possible.
             let known = HANDLED.contains(&keyword.as_str()) || KEPT.contains(&keyword.as_str());
             if known && keyword != "description" && keyword != "title" && merged.contains_key(keyword) {
                 return Err(refused(path, &format!("says `{keyword}` twice"), "write it into one struct"));
@@ -260,7 +266,7 @@ impl Walk {
     }
 }
 
-/// `enum` and `const`, with the type that strict mode wants beside them.
+/// Converts `enum` and `const`, and adds the type that strict mode requires.
 fn values(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     let values = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => values.clone(),
@@ -289,7 +295,8 @@ fn values(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     out.insert("enum".to_owned(), values.into());
 }
 
-/// A format of a text that is not known becomes words; the formats of numbers are Rust's and mean nothing to a model.
+/// Converts a format. An unsupported text format is described in words. Formats of Rust's number
+/// types have no meaning for a model and are omitted.
 fn format(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
     if !is_type(out, "string") {
@@ -344,6 +351,7 @@ fn nullable(mut schema: Value) -> Value {
         Some(only) => *only = json!([only.take(), "null"]),
         None => {}
     }
+    // An `enum` without `null` would still refuse it.
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
         values.push(Value::Null);
     }
@@ -395,7 +403,7 @@ mod tests {
         strict(&object(property)).expect_err("not expressible")
     }
 
-    /// Every object in a strict schema is closed and requires all it has.
+    /// Checks that every object in a strict schema is closed and requires all properties.
     fn check(schema: &Value) {
         match schema {
             Value::Object(map) => {
@@ -456,7 +464,7 @@ mod tests {
         assert_eq!(properties["title"], json!({"type": "string", "description": "As on the cover."}));
         assert_eq!(properties["subtitle"], json!({"type": ["string", "null"]}));
         assert_eq!(properties["pages"], json!({"type": "integer", "minimum": 0}));
-        // A default is not `null`, and a `u8` takes none.
+        // The default is not `null`, and a `u8` does not accept `null`.
         assert_eq!(properties["copies"]["type"], "integer");
         assert_eq!(properties["state"], json!({"type": "string", "enum": ["New", "Used"]}));
         let variants = properties["shelf"]["anyOf"].as_array().expect("variants");

@@ -1,4 +1,4 @@
-//! Evaluates an expression within a number of steps. What a variable is, whoever evaluates it says.
+//! Evaluates an expression within a limited number of steps. The caller provides the variables.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,37 +9,40 @@ use super::ExpressionError;
 use super::parse::{Kind, Macro, Node, Operator};
 use crate::text::{did_you_mean, nearest};
 
-/// The most steps of one evaluation. Each part that is looked at is a step, and so is each item, and each 64 bytes of a text
-/// that is compared or made.
+/// Maximum number of steps of one evaluation. Each evaluated part is a step, and so is each item,
+/// and every 64 bytes of a text that is compared or created.
 pub(super) const STEPS: usize = 100_000;
-/// Maximum number of loaded values that an evaluation keeps. Loading another one costs as many steps as copying it.
+/// Maximum number of on-demand values that are cached. Each further value costs as many steps as
+/// copying it.
 const KEPT: usize = 16;
-/// Maximum number of errors of one evaluation for which a near name is searched. Most errors in `has` and `exists` are never
-/// shown.
+/// Maximum number of errors of one evaluation that include a suggestion. Most errors within `has`
+/// and `exists` are never shown.
 const HINTS: usize = 8;
 
-/// What variables stand for.
+/// The source of an expression's variables.
 pub trait Variables {
-    /// The value of a variable; `None` when there is no such variable.
+    /// Returns the value of a variable, or `None` if the variable does not exist.
     ///
     /// # Errors
-    /// When there is such a variable, and it has no value: a sentence.
+    /// Returns a message if the variable exists but has no value.
     fn variable(&self, name: &str) -> Result<Option<Value>, String>;
 
-    /// The value behind a variable that is not one by itself, such as `state` in `state.tone`. `None` when it is not such.
+    /// Returns a field of a namespace, such as `tone` of `state` in `state.tone`. A namespace is a
+    /// name that is not a variable, and whose fields are loaded on demand. Returns `None` if the
+    /// name is not a namespace.
     ///
     /// # Errors
-    /// When it has no value.
+    /// Returns a message if the field has no value.
     fn within(&self, _: &str, _: &str) -> Result<Option<Value>, String> {
         Ok(None)
     }
 
-    /// All values behind such a variable, as an object.
+    /// Returns all fields of a namespace as an object.
     fn whole(&self, _: &str) -> Option<Value> {
         None
     }
 
-    /// The names of all variables.
+    /// Returns the names of all variables.
     fn all(&self) -> Vec<String>;
 }
 
@@ -58,16 +61,17 @@ pub(super) fn value(root: &Node, names: &dyn Variables) -> Result<Value, Express
 
 struct Evaluation<'e> {
     names: &'e dyn Variables,
-    /// The items that are looked at, by their names; the innermost is the last.
+    /// The loop variables in scope, with their values. The innermost is the last.
     items: Vec<(&'e str, Value)>,
     /// The variables that were read.
     read: Vec<(&'e str, Value)>,
     /// Values that were loaded on demand.
     behind: Vec<Behind<'e>>,
     left: usize,
-    /// There were not enough steps: that is the result, whatever else decides.
+    /// `true` once the steps are used up. Then the evaluation fails, even if another operand would
+    /// decide.
     is_over: bool,
-    /// Number of errors for which a near name may still be searched.
+    /// Number of errors that may still include a suggestion.
     hints: usize,
 }
 
@@ -99,7 +103,7 @@ impl<'e> Evaluation<'e> {
     fn value(&mut self, node: &'e Node) -> Found<'e> {
         self.spend(1, node.at)?;
         if let Kind::Value(value) = &node.kind {
-            // The reader may copy the value.
+            // The caller may copy the value.
             self.spend(cost(value), node.at)?;
             return Ok(Cow::Borrowed(value));
         }
@@ -122,6 +126,7 @@ impl<'e> Evaluation<'e> {
             Kind::Binary(operator, one, other) => {
                 let (one, other) = (self.value(one)?, self.value(other)?);
                 self.spend(cost(&one).min(cost(&other)), node.at)?;
+                // These operators create a new value or compare one value with many.
                 if *operator == Operator::Plus || *operator == Operator::In {
                     self.spend(cost(&one) + cost(&other), node.at)?;
                 }
@@ -143,7 +148,7 @@ impl<'e> Evaluation<'e> {
         Ok(Cow::Owned(value))
     }
 
-    /// A variable, a field or an item: only what is read is copied.
+    /// Evaluates a variable, a field or an item. Copies only the selected part.
     fn part(&mut self, node: &'e Node) -> Result<Value, ExpressionError> {
         let mut steps: Vec<Step<'e>> = Vec::new();
         let mut root = node;
@@ -174,11 +179,13 @@ impl<'e> Evaluation<'e> {
                 _ => break,
             }
         }
+        // The path was collected from the outermost part to the root.
         steps.reverse();
         self.spend(steps.len(), node.at)?;
         let mut rest = steps.as_slice();
         let found;
         let mut value: &Value = match &root.kind {
+            // Loop variables hide variables of the same name.
             Kind::Name(name) => match self.items.iter().rposition(|(item, _)| item == name) {
                 Some(at) => &self.items[at].1,
                 None => match self.read.iter().position(|(read, _)| read == name) {
@@ -256,7 +263,7 @@ impl<'e> Evaluation<'e> {
         ExpressionError::new(root.at, format!("unknown name `{name}` at byte {}{near}", root.at))
     }
 
-    /// Whether a field is there. Of what is not there itself, nothing is.
+    /// Returns true if a field exists and is not `null`. A field of a missing value does not exist.
     fn has(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
         match self.part(of) {
             Ok(value) => Ok(!value.is_null()),
@@ -272,7 +279,8 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// `&&` and `||`: the one that decides counts, also where the other cannot be evaluated.
+    /// Evaluates `&&` and `||`. If one side decides the result, an error of the other side is
+    /// ignored.
     fn either(&mut self, one: &'e Node, other: &'e Node, decides: bool) -> Result<bool, ExpressionError> {
         match self.bool(one) {
             Ok(holds) if holds == decides => Ok(decides),
@@ -296,6 +304,7 @@ impl<'e> Evaluation<'e> {
     ) -> Result<Value, ExpressionError> {
         let items = match self.value(list)?.into_owned() {
             Value::Array(items) => items,
+            // As in CEL, macros over an object visit its keys.
             Value::Object(fields) => fields.into_iter().map(|(name, _)| Value::String(name)).collect(),
             other => return Err(wrong(node, &format!("{} has no items; name a list or an object", kind_of(&other)))),
         };
@@ -310,7 +319,7 @@ impl<'e> Evaluation<'e> {
             match (each, result) {
                 (Macro::All, Ok(None)) => return Ok(false.into()),
                 (Macro::Exists, Ok(Some(_))) => return Ok(true.into()),
-                // Another item may decide.
+                // Another item may decide the result.
                 (Macro::All | Macro::Exists, Err(error)) if !self.is_over => failed = failed.or(Some(error)),
                 (_, Err(error)) => return Err(error),
                 (Macro::Filter, Ok(Some(_))) => kept.push(value),
@@ -353,7 +362,7 @@ fn wrong(node: &Node, problem: &str) -> ExpressionError {
     ExpressionError::new(node.at, placed(problem, node.at))
 }
 
-/// Adds the place to a problem, before its remedy.
+/// Adds the position to an error message, before the fix.
 pub(super) fn placed(problem: &str, at: usize) -> String {
     match problem.split_once("; ") {
         Some((problem, remedy)) => format!("{problem} at byte {at}; {remedy}"),
@@ -361,12 +370,12 @@ pub(super) fn placed(problem: &str, at: usize) -> String {
     }
 }
 
-/// The problem of a value of another kind where a condition is expected.
+/// Returns the message for a value of another type where a condition is expected.
 pub(super) fn no_condition(kind: &str) -> String {
     format!("expected `true` or `false`, found {kind}; compare it with a value")
 }
 
-/// What a value is, in words.
+/// Describes the type of a value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "`null`",
@@ -378,7 +387,7 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// About how many steps it is to look at all of a value.
+/// Returns the approximate number of steps to visit the whole value.
 fn cost(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() / 64,
@@ -388,7 +397,8 @@ fn cost(value: &Value) -> usize {
     }
 }
 
-/// Refuses an integer that is too large to compute with: as a double it would be another number.
+/// Returns an error for an integer that exceeds the range of `i64`. Converting it to a double would
+/// change its value.
 fn check_range(number: &Number) -> Result<(), String> {
     match number.as_i64().is_none() && number.as_u64().is_some() {
         true => {
@@ -398,7 +408,7 @@ fn check_range(number: &Number) -> Result<(), String> {
     }
 }
 
-/// A number without a fraction.
+/// Returns the value of a number without a fraction.
 pub(super) fn whole(number: &Number) -> Option<i64> {
     number.as_i64()
 }
@@ -427,6 +437,7 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
             other => Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other))),
         },
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+            // Only numbers and texts are ordered.
             let order = match (one, other) {
                 (Value::Number(one), Value::Number(other)) => compared(one, other),
                 (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
@@ -454,7 +465,7 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
     }
 }
 
-/// Numbers of one value are equal, however they are written.
+/// Compares two values. Numbers are compared by their values: 1 equals 1.0.
 fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => compared(one, other) == Some(Ordering::Equal),
@@ -483,6 +494,8 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
         let what = if operator == Operator::Plus { "two numbers, two texts or two lists" } else { "two numbers" };
         return Err(format!("`{sign}` cannot be applied to {} and {}; it takes {what}", kind_of(one), kind_of(other)));
     };
+    // Integer arithmetic is checked. It must not fall back to doubles, which would round large
+    // results.
     if let (Some(one), Some(other)) = (whole(one), whole(other)) {
         let result = match operator {
             Operator::Plus => one.checked_add(other),

@@ -1,4 +1,5 @@
-//! The functions of expressions: their names, how many values they take, and what they do. Each does a bounded amount of work.
+//! The functions of expressions: names, numbers of arguments, and implementations. Each does a
+//! bounded amount of work.
 
 use serde_json::Value;
 
@@ -17,11 +18,11 @@ pub(super) enum Function {
     Text,
 }
 
-/// Functions that stand by themselves.
+/// Functions that are called with their arguments only.
 const FUNCTIONS: [(&str, Function); 4] =
     [("size", Function::Size), ("int", Function::Int), ("double", Function::Double), ("string", Function::Text)];
 
-/// Functions behind a dot, with how many values they take beside what stands before it.
+/// Functions that are called on a value, with the number of arguments besides that value.
 const METHODS: [(&str, Function, usize); 4] = [
     ("size", Function::Size, 0),
     ("contains", Function::Contains, 1),
@@ -29,11 +30,12 @@ const METHODS: [(&str, Function, usize); 4] = [
     ("endsWith", Function::EndsWith, 1),
 ];
 
-/// Variables of the standard that are something else than a function here.
+/// Functions of the standard that the parser treats as macros.
 const OTHERS: [&str; 6] = ["has", "all", "exists", "exists_one", "filter", "map"];
 
 pub(super) fn function(name: &str, count: usize, at: usize) -> Result<Function, ExpressionError> {
     let found = FUNCTIONS.iter().find(|(of, _)| *of == name).map(|(_, function)| (*function, 1));
+    // A method that is called as a function gets a more specific message.
     let found = found.ok_or_else(|| {
         if METHODS.iter().any(|(of, ..)| *of == name) || OTHERS[1..].contains(&name) {
             let problem = format!("`{name}` at byte {at} stands behind a value, as in `page.title.{name}(..)`");
@@ -80,7 +82,7 @@ impl Function {
         }
     }
 
-    /// Its value; of values that it does not take, a sentence.
+    /// Returns the result, or a message if the function does not accept these values.
     pub(super) fn apply(self, values: &[&Value]) -> Result<Value, String> {
         match (self, values) {
             (Self::Size, [Value::String(text)]) => Ok(text.chars().count().into()),

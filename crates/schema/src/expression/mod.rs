@@ -1,5 +1,10 @@
-//! `Expression`: a condition or a value as one line of CEL, over JSON. It is read once, checked against what is known of the
-//! types, and evaluated within fixed limits; it knows no nodes and no state.
+//! Parses and evaluates expressions: conditions or values as a line of CEL over JSON. An
+//! [`Expression`] is parsed once, can be checked against known types, and is evaluated within fixed
+//! limits. This module does not depend on workflows or state.
+//!
+//! `tokens.rs` and `parse.rs` build the syntax tree, `types.rs` checks it, and `evaluate.rs`
+//! computes values with the functions of `functions.rs`. [`Variables`] provides the values of
+//! variables.
 #![doc = include_str!("../docs/expression.md")]
 
 mod evaluate;
@@ -22,10 +27,10 @@ pub use self::parse::Path;
 pub use self::types::{KnownKind, KnownKinds};
 use crate::text::head;
 
-/// The most bytes of an expression that an error shows.
+/// Maximum number of bytes of an expression in an error message.
 const SHOWN: usize = 200;
 
-/// A line of CEL that was read.
+/// A parsed line of CEL.
 ///
 /// ```
 /// use agentflow::expression::Expression;
@@ -42,11 +47,12 @@ pub struct Expression {
     text: Arc<str>,
     root: Arc<Node>,
     paths: Arc<[Path]>,
-    /// The text of the author, where other names were put into this one.
+    /// The author's text, if names were replaced in this expression.
     written: Option<Arc<str>>,
 }
 
-/// Why a text is not an [`Expression`], or why an expression has no value. It names the place and the remedy.
+/// The error of a text that is not a valid [`Expression`], or of an expression that cannot be
+/// evaluated. The message contains the position and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct ExpressionError {
@@ -59,53 +65,60 @@ impl ExpressionError {
         Self { problem: problem.into(), at }
     }
 
-    /// Where it is, in bytes from the beginning of the expression.
+    /// Returns the position in bytes from the start of the expression.
     pub fn at(&self) -> usize {
         self.at
     }
 }
 
 impl Expression {
-    /// The expression as it was written.
+    /// Returns the text of the expression.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same expression, shown as the text of its author in error messages.
+    /// Returns the same expression, for which error messages show the text `written`.
     pub fn shown_as(self, written: &str) -> Self {
         Self { written: (written != &*self.text).then(|| written.into()), ..self }
     }
 
-    /// The text for error messages.
+    /// Returns the text for error messages.
     pub fn shown(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.text)
     }
 
-    /// The value, with the fields of a JSON object as variables.
+    /// Evaluates the expression. The fields of a JSON object are its variables.
     ///
     /// # Errors
-    /// When a variable, a field or an item is not there, when an operator or a function does not take its values, and when
-    /// the evaluation would take more than 100,000 steps.
+    /// Returns an error if
+    ///
+    /// - a variable, a field or an item is missing;
+    /// - an operator or a function does not accept its values;
+    /// - the evaluation takes more than 100,000 steps.
     pub fn evaluate(&self, variables: &Value) -> Result<Value, ExpressionError> {
         self.value(&Fields(variables))
     }
 
-    /// The same with variables from anywhere.
+    /// Evaluates the expression with variables from any source.
+    ///
+    /// # Errors
+    /// Same as [`evaluate`](Self::evaluate), and the errors of `names`.
     pub fn value(&self, names: &dyn Variables) -> Result<Value, ExpressionError> {
         evaluate::value(&self.root, names)
     }
 
-    /// Its variables, each with the fields that are read of it.
+    /// Returns the variables, each with the fields that the expression reads.
     pub fn paths(&self) -> &[Path] {
         &self.paths
     }
 
-    /// What is wrong with it as a condition, as far as the types of its variables are known.
+    /// Checks the expression as a condition against the known types of its variables. Returns the
+    /// problems.
     pub fn problems_of_condition(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
         types::problems_of_condition(&self.root, known)
     }
 
-    /// What is wrong with it as a value of any type.
+    /// Checks the expression as a value of any type. Returns the problems.
     pub fn problems_of_value(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
         types::problems_of_value(&self.root, known)
     }
@@ -127,11 +140,11 @@ impl Variables for Fields<'_> {
 impl FromStr for Expression {
     type Err = ExpressionError;
 
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// When it is not CEL, or uses a part of CEL that is not supported; when it has more than 16 KiB or is nested more than 64
-    /// levels deep.
+    /// Returns an error if the text is not CEL or uses an unsupported part of CEL, if it exceeds 16
+    /// KiB, or if it has more than 64 levels of nesting.
     fn from_str(text: &str) -> Result<Self, ExpressionError> {
         let root = parse::expression(text)?;
         let mut paths = Vec::new();
@@ -169,7 +182,7 @@ impl Serialize for Expression {
 impl<'de> Deserialize<'de> for Expression {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // Whoever reads a document finds the place by the text.
+        // The text helps the reader of a document to find the expression.
         text.parse().map_err(|error| D::Error::custom(format!("`{}`: {error}", head(&text, SHOWN))))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads an expression: tokens become a tree whose nodes know their places. It evaluates nothing.
+//! Parses the tokens of an expression into a syntax tree with positions. It evaluates nothing.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::ExpressionError;
 use super::functions::{self, Function};
 use super::tokens::{Token, tokens};
 
-/// The lowest number without its sign.
+/// Absolute value of `i64::MIN`.
 const LOWEST: u64 = 1 << 63;
-/// How deep an expression may be nested.
+/// Maximum nesting of an expression.
 const DEEPEST: usize = 64;
 
-/// A part of an expression, with its place.
+/// A node of the syntax tree, with its position.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) at: usize,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     List(Vec<Node>),
     Field(Box<Node>, String),
     Index(Box<Node>, Box<Node>),
-    /// Whether a field is there.
+    /// The macro `has`.
     Has(Box<Node>),
     Not(Box<Node>),
     Minus(Box<Node>),
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Binary(Operator, Box<Node>, Box<Node>),
     Choice(Box<Node>, Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
-    /// A list, the name of its item, and what is asked of each.
+    /// A macro over a list: the list, the name of the loop variable, and the body.
     Each(Macro, Box<Node>, String, Box<Node>),
 }
 
@@ -73,7 +73,7 @@ impl Operator {
     }
 }
 
-/// What is done with each item of a list.
+/// The macros that visit each item of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Macro {
     All,
@@ -83,7 +83,7 @@ pub(super) enum Macro {
     Map,
 }
 
-/// Operators by how strongly they bind, the weakest first.
+/// Binary operators by precedence, the lowest first.
 const LEVELS: [&[(&str, Operator)]; 3] = [
     &[
         ("==", Operator::Equal),
@@ -122,7 +122,7 @@ struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
     depth: usize,
-    /// The operators in a row that stand around this place.
+    /// Number of chained operators around the current position.
     links: usize,
 }
 
@@ -137,7 +137,7 @@ impl Parser {
         self.tokens[self.next.min(self.tokens.len() - 1)].0
     }
 
-    /// Takes a sign or a word, if it is next.
+    /// Consumes a sign or a word, if it is the next token.
     fn takes(&mut self, sign: &str) -> bool {
         let is_it = match self.peek() {
             Token::Sign(next) => *next == sign,
@@ -169,7 +169,7 @@ impl Parser {
         ExpressionError::new(at, format!("`{found}` stands at byte {at}, and {expected}"))
     }
 
-    /// Reads what is one level deeper.
+    /// Parses a part that is nested one level deeper.
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -206,7 +206,8 @@ impl Parser {
         self.chain(first, "&&", |parser| parser.binary(0), Kind::And)
     }
 
-    /// Operands of one operator. A long chain is a deep tree, so its length is bounded like a depth.
+    /// Parses operands that are joined by one operator. A long chain becomes a deep tree, so its
+    /// length is limited too.
     fn chain(
         &mut self,
         mut left: Node,
@@ -262,6 +263,8 @@ impl Parser {
             return Ok(Node { at, kind: Kind::Not(Box::new(of)) });
         }
         if self.takes("-") {
+            // `i64::MIN` has no positive counterpart, so its sign is parsed together with its
+            // digits.
             if let Token::Int(LOWEST) = self.peek() {
                 self.next += 1;
                 return Ok(Node { at, kind: Kind::Value(i64::MIN.into()) });
@@ -300,7 +303,7 @@ impl Parser {
         }
     }
 
-    /// A call behind a dot, after its opening bracket.
+    /// Parses a call after a dot. The opening parenthesis is already consumed.
     fn method(&mut self, of: Node, at: usize, name: &str) -> Parsed {
         let each = match name {
             "all" => Some(Macro::All),
@@ -316,6 +319,7 @@ impl Parser {
             let function = functions::method(name, arguments.len() - 1, at)?;
             return Ok(Node { at, kind: Kind::Call(function, arguments) });
         };
+        // The first argument of a macro is the name of the loop variable, not an expression.
         let Token::Name(item) = self.peek().clone() else {
             return Err(self.unexpected(&format!("a name for the item should follow, as in `{name}(item, ..)`")));
         };
@@ -324,7 +328,7 @@ impl Parser {
         let mut of = of;
         let mut body = self.choice()?;
         if each == Macro::Map && self.takes(",") {
-            // Of three, the first says which items are meant.
+            // With three arguments, `map` has a condition that selects the items.
             of = Node { at, kind: Kind::Each(Macro::Filter, Box::new(of), item.clone(), Box::new(body)) };
             body = self.choice()?;
         }
@@ -391,6 +395,7 @@ impl Parser {
                     let problem = format!("`{name}` at byte {at} is a word of Python; write `{word}`");
                     return Err(ExpressionError::new(at, problem));
                 }
+                // A name before `(` is a function. Keywords cannot be called.
                 match name.as_str() {
                     "true" => value(true.into()),
                     "false" => value(false.into()),
@@ -403,7 +408,7 @@ impl Parser {
         }
     }
 
-    /// A call by its name alone, after its opening bracket.
+    /// Parses a call of a plain function. The opening parenthesis is already consumed.
     fn call(&mut self, name: &str, at: usize) -> Parsed {
         let mut arguments = self.arguments(")")?;
         if name == "has" {
@@ -421,19 +426,19 @@ impl Parser {
     }
 }
 
-/// A variable with the fields that are read of it.
+/// A variable with the fields that the expression reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Where it begins.
+    /// Position in bytes from the start of the expression.
     pub at: usize,
-    /// The variable and the names and numbers behind it, as far as they are written.
+    /// The variable and the constant field names and item numbers after it.
     pub parts: Vec<String>,
-    /// Whether it is only asked if it is there.
+    /// `true` if the path is only tested with `has(..)`.
     pub may_miss: bool,
 }
 
 impl Node {
-    /// The variable and the fields that it is, if it is nothing else.
+    /// Returns the position and the parts, if the node is a variable or a constant path into it.
     pub(super) fn path(&self) -> Option<(usize, Vec<String>)> {
         match &self.kind {
             Kind::Name(name) => Some((self.at, vec![name.clone()])),
@@ -455,7 +460,8 @@ impl Node {
         }
     }
 
-    /// Adds the longest paths in it; `items` are the names of items that are around it.
+    /// Adds the longest paths of the node to `into`. `items` are the loop variables in scope, which
+    /// are not variables of the expression.
     pub(super) fn paths(&self, items: &mut Vec<String>, may_miss: bool, into: &mut Vec<Path>) {
         if let Some((at, parts)) = self.path() {
             if !items.contains(&parts[0]) {

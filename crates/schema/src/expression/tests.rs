@@ -1,4 +1,4 @@
-//! Expressions: their grammar, their values, their limits, and what is said of those that are wrong.
+//! Tests of expressions: grammar, values, limits and error messages.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ fn depth_length_and_steps_are_bounded() {
     let texts = json!({"t": "x".repeat(1 << 20), "all": (0..1000).collect::<Vec<_>>()});
     let grown: Expression = "all.map(a, t + t)".parse().unwrap();
     assert!(grown.evaluate(&texts).unwrap_err().to_string().contains("steps"));
-    // Nobody asks whether something is there to go beyond the limit.
+    // `has` must not hide an exceeded limit.
     let hidden: Expression = "has(all.map(a, all.map(b, all.map(c, 1)))[0].x) || true".parse().unwrap();
     assert!(hidden.evaluate(&many).is_err());
 }
@@ -215,7 +215,7 @@ fn types_are_checked_where_they_are_known() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever is written: it is refused, or it has a value or an error.
+    /// Every text is either refused, or evaluates to a value or an error.
     #[test]
     fn any_text_is_read_or_refused(text in "[a-c0-9.()\\[\\]'\"+*/%<>=!&|?:, \\\\é{}-]{0,32}") {
         if let Ok(expression) = text.parse::<Expression>() {
@@ -225,7 +225,7 @@ proptest! {
         }
     }
 
-    /// The same of texts that are nearly right.
+    /// The same property for texts that are nearly valid.
     #[test]
     fn nearly_right_expressions_are_read_or_refused(
         parts in prop::collection::vec(prop::sample::select(vec![

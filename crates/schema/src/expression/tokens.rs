@@ -1,14 +1,14 @@
-//! Divides the text of an expression into tokens, each with its place. It knows no grammar.
+//! Splits the text of an expression into tokens with positions. It does not know the grammar.
 
 use super::ExpressionError;
 
-/// The most bytes of an expression.
+/// Maximum size of an expression in bytes.
 const LONGEST: usize = 16 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Name(String),
-    /// Without a sign: the lowest number is one more than the highest.
+    /// Without a sign: `i64::MIN` needs one value more than `i64::MAX`.
     Int(u64),
     Double(f64),
     Text(String),
@@ -17,13 +17,13 @@ pub(super) enum Token {
     End,
 }
 
-/// Signs of two letters before those of one.
+/// Longer signs come first, because the first match is taken.
 const SIGNS: [&str; 26] = [
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ".", ",", "?", ":",
     "{", "}", "=", "&",
 ];
 
-/// The tokens with their places; the last one is [`Token::End`].
+/// Returns the tokens with their positions. The last one is [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
     if text.len() > LONGEST {
         let problem = format!("an expression has at most {LONGEST} bytes, and this one has {}", text.len());
@@ -38,6 +38,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError>
                 at += letter.len_utf8();
                 continue;
             }
+            // Texts come before names, because a raw text starts with the letter `r`.
             _ if is_text(rest) => {
                 let (value, length) = quoted(rest, at)?;
                 tokens.push((at, Token::Text(value)));
@@ -71,13 +72,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError>
     Ok(tokens)
 }
 
-/// Whether a text in quotes begins here, with or without escapes.
+/// Returns true if a quoted text starts here, with or without the prefix `r`.
 fn is_text(rest: &str) -> bool {
     rest.strip_prefix(['r', 'R']).unwrap_or(rest).starts_with(['"', '\''])
 }
 
-/// The value of a text in quotes, and how many bytes it is written in. `rest` may begin with the `r` of a text without escapes;
-/// three quotes end at three.
+/// Returns the value of a quoted text, and its length in bytes in the source. `rest` may start with
+/// the `r` of a raw text. A text that starts with three quotes ends with three.
 fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
     let is_raw = rest.starts_with(['r', 'R']);
     let begin = usize::from(is_raw);
@@ -89,6 +90,7 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
         if rest[place..].starts_with(&quote) {
             return Ok((value, place + quote.len()));
         }
+        // Only a text in triple quotes may contain line feeds.
         if letter == '\n' && quote.len() == 1 {
             break;
         }
@@ -107,7 +109,7 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
     Err(ExpressionError::new(at, format!("the text that begins at byte {at} has no `{quote}` at its end")))
 }
 
-/// What stands behind a backslash: the letter that is meant, and how many bytes it is written in.
+/// Returns the character of an escape sequence, and its length in bytes without the backslash.
 fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
     let wrong = || {
         let problem = "begins none of `\\n`, `\\r`, `\\t`, `\\\\`, `\\'`, `\\\"`, `\\u00e9`; write a text without escapes as `r'..'`";
@@ -134,6 +136,7 @@ fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
         'x' | 'X' => number(digits(1, 2), 16, 3),
         'u' => number(digits(1, 4), 16, 5),
         'U' => number(digits(1, 8), 16, 9),
+        // CEL's octal escapes have three digits, up to `\377`.
         '0'..='3' => number(digits(0, 3), 8, 3),
         _ => Err(wrong()),
     }
@@ -155,6 +158,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
         |from: usize| rest[from..].find(|letter: char| !letter.is_ascii_digit()).map_or(rest.len(), |end| from + end);
     let mut end = digits(0);
     let mut whole = true;
+    // A dot without a digit is not a part of the number. It selects a field.
     if rest[end..].starts_with('.') && rest[end + 1..].starts_with(|letter: char| letter.is_ascii_digit()) {
         (end, whole) = (digits(end + 1), false);
     }

@@ -1,4 +1,5 @@
-//! Checks an expression before it is evaluated, as far as the types of its variables are known. What is not known is allowed.
+//! Checks an expression against the known types of its variables, before it is evaluated. Unknown
+//! types are accepted.
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::parse::{Kind, Macro, Node, Operator, Path};
 /// The statically known type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownKind {
-    /// Nothing is known.
+    /// The type is unknown.
     Any,
     /// `null`.
     Null,
@@ -38,7 +39,7 @@ impl KnownKind {
         }
     }
 
-    /// That of the `type` of a JSON Schema.
+    /// Returns the type of the values of a JSON Schema, by its `type` or `const`.
     pub fn of_schema(schema: &Value) -> Self {
         match schema["type"].as_str() {
             Some("null") => Self::Null,
@@ -68,16 +69,16 @@ impl KnownKind {
     }
 }
 
-/// What is known of variables.
+/// The source of the types of variables.
 pub trait KnownKinds {
-    /// What a path is.
+    /// Returns the type of the value at a path.
     ///
     /// # Errors
-    /// When there is nothing at it: a sentence.
+    /// Returns a message if the path does not exist.
     fn kind(&self, path: &Path) -> Result<KnownKind, String>;
 }
 
-/// What is wrong with it as a condition.
+/// Returns the problems of an expression that is used as a condition.
 pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<ExpressionError> {
     let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
     let kind = check.kind(root);
@@ -106,6 +107,7 @@ impl<'c> Check<'c> {
     }
 
     fn kind(&mut self, node: &'c Node) -> KnownKind {
+        // A constant path is checked as a whole, because only the caller knows the types along it.
         if let Some((at, parts)) = node.path() {
             return self.kind_of_path(Path { at, parts, may_miss: false });
         }
@@ -130,6 +132,7 @@ impl<'c> Check<'c> {
             }
             Kind::Has(of) => {
                 if let Some((at, parts)) = of.path() {
+                    // `has` may test for a missing field, but the path must be possible.
                     self.kind_of_path(Path { at, parts, may_miss: true });
                 }
                 KnownKind::Bool
@@ -141,6 +144,7 @@ impl<'c> Check<'c> {
             Kind::Binary(operator, one, other) => self.binary(node, *operator, one, other),
             Kind::Choice(condition, yes, no) => {
                 self.expect(condition, "`?` follows a condition", &[KnownKind::Bool], KnownKind::Any);
+                // Both results are checked, although only one of them is evaluated.
                 let (yes, no) = (self.kind(yes), self.kind(no));
                 if yes == no { yes } else { KnownKind::Any }
             }
@@ -173,13 +177,14 @@ impl<'c> Check<'c> {
         }
         let at = path.at;
         self.known.kind(&path).unwrap_or_else(|problem| {
-            // The sentence names the path.
+            // The message already names the path, so no position is added.
             self.problems.push(ExpressionError::new(at, problem));
             KnownKind::Any
         })
     }
 
-    /// Notes where a part is of none of some kinds; what it gives is `then`.
+    /// Checks that a part has one of several types, and records a problem otherwise. Returns
+    /// `then`, the type of the enclosing expression.
     fn expect(&mut self, of: &'c Node, what: &str, kinds: &[KnownKind], then: KnownKind) -> KnownKind {
         let kind = self.kind(of);
         if !kind.may_be(kinds) {
@@ -204,6 +209,7 @@ impl<'c> Check<'c> {
             }
             Operator::Equal | Operator::Unequal => {
                 let (one, other) = (self.kind(one), self.kind(other));
+                // Comparing with `null` tests for a missing value, so it is allowed for every type.
                 if one != other && ![Any, Null].contains(&one) && ![Any, Null].contains(&other) {
                     let (one, other) = (one.words(), other.words());
                     self.wrong(node, &format!("`{sign}` compares {one} with {other}, which are never equal"));
@@ -224,7 +230,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Two values of one of some kinds.
+    /// Checks that two operands have the same type, one of `kinds`. Returns that type.
     fn same(
         &mut self,
         node: &Node,

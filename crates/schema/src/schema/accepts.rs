@@ -1,5 +1,6 @@
-//! Whether one value fits a schema, in three words: yes, no, or unknown where a keyword's effect is not computed. What it
-//! says is what a validator says; it reports nothing.
+//! Decides if one value conforms to a schema: `Some(true)`, `Some(false)`, or `None` if the effect
+//! of a keyword is not computed. A definite answer is the same as the answer of a full validator.
+//! This module reports no reasons.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -8,20 +9,21 @@ use serde_json::{Map, Number, Value};
 
 use super::schema_at::{At, Type, compare, equal, is_checked_format, is_integer};
 
-/// How deep schemas are followed; a value that is deeper is unknown.
+/// Maximum depth of schemas. The result for a deeper value is unknown.
 const DEPTH: u32 = 64;
 
-/// The most schemas that are looked at for one value: each level of a schema that refers to itself in several places
-/// doubles them.
+/// Maximum number of schemas that are visited for one value. Each level of a schema that refers to
+/// itself in several places doubles the number.
 const LOOKS: u32 = 10_000;
-/// The most of them for all values.
+/// Maximum number of schemas that are visited for all values.
 const ALL_LOOKS: u32 = 1_000_000;
 
-/// Looks at values, until it has looked at as many schemas as it may; then it knows nothing of further values.
+/// Checks values until its budget of visited schemas is used up. Then the result for every value is
+/// unknown.
 pub(super) struct Validator {
-    /// How many schemas are still looked at for this value.
+    /// Remaining number of schemas to visit for this value.
     left: Cell<u32>,
-    /// How many are, for all values after it.
+    /// Remaining number of schemas to visit for all values.
     all_left: Cell<u32>,
 }
 
@@ -40,7 +42,7 @@ impl Validator {
         fits
     }
 
-    /// Whether nothing is known of further values.
+    /// Returns true if the budget is used up.
     pub(super) fn is_spent(&self) -> bool {
         self.all_left.get() == 0
     }
@@ -61,7 +63,7 @@ impl Validator {
     }
 }
 
-/// All must hold: one that does not decides.
+/// Conjunction of three-valued results. A `Some(false)` decides, even if others are unknown.
 fn all(mut each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut known = true;
     let refused = each.any(|one| {
@@ -71,7 +73,7 @@ fn all(mut each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     if refused { Some(false) } else { known.then_some(true) }
 }
 
-/// One must hold.
+/// Disjunction of three-valued results.
 fn any(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all(each.map(|one| one.map(|one| !one))).map(|none| !none)
 }
@@ -94,6 +96,7 @@ fn keyword_fits(
             let each: Vec<Option<bool>> = at.list(keyword)?.map(|of| inner(of, value)).collect();
             let taken = each.iter().filter(|one| **one == Some(true)).count();
             match each.contains(&None) {
+                // Two matching alternatives are a mismatch, even if others are unknown.
                 _ if taken > 1 => Some(false),
                 true => None,
                 false => Some(taken == 1),
@@ -101,7 +104,7 @@ fn keyword_fits(
         }
         "not" => inner(at.of(of), value).map(|fits| !fits),
         "then" | "else" if at.get("if").is_none() => Some(true),
-        // What is beside them decides on their effect.
+        // The effect of these keywords depends on other keywords.
         "if" | "then" | "else" | "unevaluatedItems" | "unevaluatedProperties" => None,
         _ => match value {
             Value::Number(number) => number_fits(keyword, of, number),

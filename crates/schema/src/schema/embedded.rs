@@ -1,32 +1,34 @@
-//! A schema that becomes a part of another one, and a part that becomes a schema by itself: references are from the root,
-//! so they are written anew, and what they point to moves to the new root. It compares no values and checks no schema.
+//! Embeds a schema in another schema, and extracts a part of a schema as a separate schema.
+//! References start at the root of a schema. So they are rewritten, and their targets are moved to
+//! the new root. This module compares no values and validates no schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// The definitions that schemas bring along which become parts of one whole. Of two that have one name and differ, or
-/// refer to what differs, the second one gets another name.
+/// The definitions of schemas that are combined into one schema. If two definitions have the same
+/// name but differ, directly or in their references, the second one is renamed.
 #[derive(Debug, Default)]
 pub struct Definitions {
     all: Map<String, Value>,
     brought: Vec<Brought>,
 }
 
-/// What one part brought along.
+/// The definitions of one embedded part.
 #[derive(Debug)]
 struct Brought {
-    /// The definitions that it refers to, also by way of others, as they were written there.
+    /// The original definitions to which the part refers, directly or indirectly.
     definitions: BTreeMap<Key, Value>,
-    /// Their names in the whole.
+    /// Their names in the combined schema.
     names: BTreeMap<Key, String>,
 }
 
-/// Where a definition is in the schema that it comes from: the keyword and the name; nothing for the schema itself.
+/// The place of a definition in its original schema: the keyword and the name. `None` is the root
+/// schema.
 type Key = Option<(&'static str, String)>;
 
 impl Definitions {
-    /// A schema as it is written as a part of the whole.
+    /// Rewrites a schema as a part of the combined schema, and collects its definitions.
     pub fn embed(&mut self, schema: &Value) -> Value {
         let source = Source::of(schema);
         match source.reached(&source.root).contains(&None) {
@@ -35,12 +37,13 @@ impl Definitions {
         }
     }
 
-    /// The same of a part of a schema, whose references are from the root of `of`.
+    /// Rewrites a part of the schema `of` as a part of the combined schema. The references of the
+    /// part start at the root of `of`.
     pub fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
         self.write(part, &Source::of(of))
     }
 
-    /// Puts the definitions where the references to them point.
+    /// Adds the collected definitions to the combined schema.
     pub fn add_to(self, whole: &mut Value) {
         if let Some(keywords) = whole.as_object_mut().filter(|_| !self.all.is_empty()) {
             keywords.insert("$defs".to_owned(), Value::Object(self.all));
@@ -80,14 +83,16 @@ impl Definitions {
 }
 
 impl Brought {
-    /// Which definitions of a schema are these: the same ones, which refer to the same ones.
+    /// Returns the definitions of a schema that this part already has: equal definitions, all of
+    /// whose references lead to equal definitions.
     fn shared<'k>(&self, reached: &'k BTreeSet<Key>, source: &Source<'_>) -> BTreeSet<&'k Key> {
         let is_here = |key: &&Key| self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of));
         let mut shared: BTreeSet<&Key> = reached.iter().filter(is_here).collect();
         if shared.len() == reached.len() {
             return shared;
         }
-        // Whatever refers to one that differs differs too.
+        // A definition also differs if its target differs. This propagates differences
+        // backwards along the references.
         let mut referrers: BTreeMap<Key, Vec<&Key>> = BTreeMap::new();
         for key in &shared {
             let targets = source.at(key).map(|definition| source.targets(definition)).unwrap_or_default();
@@ -105,7 +110,7 @@ impl Brought {
     }
 }
 
-/// A part of a schema as a schema by itself.
+/// Returns a part of a schema as a separate schema.
 pub fn part_of(part: &Value, whole: &Value) -> Value {
     let mut refers = false;
     each_reference(part, &mut |_| refers = true);
@@ -118,10 +123,10 @@ pub fn part_of(part: &Value, whole: &Value) -> Value {
     part
 }
 
-/// The keywords below which definitions stand.
+/// The keywords that contain definitions.
 const GROUPS: [&str; 2] = ["$defs", "definitions"];
 
-/// A schema whose references are looked at.
+/// A schema whose references are resolved.
 struct Source<'s> {
     whole: &'s Value,
     /// The schema without its definitions.
@@ -132,7 +137,7 @@ impl<'s> Source<'s> {
     fn of(whole: &'s Value) -> Self {
         let mut root = whole.clone();
         if let Some(keywords) = root.as_object_mut() {
-            // Its references are no longer from here.
+            // References are no longer relative to this id.
             keywords.remove("$id");
             for group in GROUPS {
                 keywords.remove(group);
@@ -148,7 +153,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The definitions that a part refers to, also by way of others.
+    /// Returns the definitions to which a part refers, directly or indirectly.
     fn reached(&self, part: &Value) -> BTreeSet<Key> {
         let mut reached = BTreeSet::new();
         let mut open = vec![part];
@@ -163,14 +168,14 @@ impl<'s> Source<'s> {
         reached
     }
 
-    /// The definitions that a part itself refers to.
+    /// Returns the definitions to which a part refers directly.
     fn targets(&self, part: &Value) -> Vec<Key> {
         let mut found = Vec::new();
         each_reference(part, &mut |reference| found.extend(self.target(reference).map(|(key, _)| key)));
         found
     }
 
-    /// The definition that a reference points to, or into, and the way from there.
+    /// Returns the definition to which a reference points, and the rest of the pointer within it.
     fn target<'r>(&self, reference: &'r str) -> Option<(Key, &'r str)> {
         let id = self.whole.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
         let pointer = reference.strip_prefix(id).unwrap_or(reference).strip_prefix('#')?;
@@ -182,17 +187,18 @@ impl<'s> Source<'s> {
             let way = parts.next().map_or(0, |way| way.len() + 1);
             return self.at(&key).is_some().then(|| (key, &pointer[pointer.len() - way..]));
         }
-        // An anchor, which is not a pointer, moves along with what refers to it.
+        // A named anchor is not a pointer. It remains valid, because it moves together with the
+        // part.
         self.root.pointer(&decoded(pointer)).map(|_| (None, pointer))
     }
 
-    /// The name that a definition gets, unless another one has it.
+    /// Returns the preferred name of a definition in the combined schema.
     fn name(&self, key: &Key) -> String {
         let name = match key {
             Some((_, name)) => Some(name.as_str()),
             None => self.root.get("title").and_then(Value::as_str),
         };
-        // Such that it is written in a reference as it is.
+        // Other characters would have to be escaped in references.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&c);
         let name = name.unwrap_or("Root").replace(|c: char| !is_plain(c), "_");
         if name.is_empty() { "Root".to_owned() } else { name }
@@ -212,12 +218,12 @@ impl<'s> Source<'s> {
     }
 }
 
-/// A name within a reference.
+/// Decodes a name in a reference.
 fn read(name: &str) -> String {
     decoded(name).replace("~1", "/").replace("~0", "~")
 }
 
-/// `%20` is a space.
+/// Decodes percent-encoded bytes: `%20` is a space.
 fn decoded(reference: &str) -> String {
     let mut bytes = Vec::with_capacity(reference.len());
     let mut rest = reference.as_bytes();
@@ -233,12 +239,12 @@ fn decoded(reference: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Keywords whose values are not schemas but values.
+/// Keywords that contain plain values instead of schemas.
 const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
-/// Keywords whose fields are schemas, whatever they are called.
+/// Keywords that contain an object of named schemas.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-/// Whether its references are from its own root.
+/// Returns true if a schema has an `$id`, so that its references start at its own root.
 fn has_own_root(keywords: &Map<String, Value>) -> bool {
     keywords.get("$id").is_some_and(Value::is_string)
 }

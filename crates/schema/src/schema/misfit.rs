@@ -1,4 +1,5 @@
-//! Where a value does not fit a schema, in words: what is asked for there, and what the other schema says of the place.
+//! Describes the places where a value does not conform to a schema: the expectation, and the type
+//! that the other schema gives there.
 
 use std::cell::Cell;
 
@@ -11,7 +12,7 @@ use super::{MOST, SchemaMismatch};
 /// Maximum number of schemas that are read to distinguish a wrong type from a wrong value.
 const LOOKS: u32 = 1_000;
 
-/// The places that were found.
+/// Collects the mismatches.
 pub(super) struct Misfits<'s> {
     from: At<'s>,
     as_stated: bool,
@@ -25,16 +26,16 @@ enum Step {
     Item(usize),
 }
 
-/// Why a place does not fit.
+/// The reason of a mismatch.
 #[derive(Clone, Copy, PartialEq)]
 enum Why {
-    /// The value is of another type.
+    /// The value has the wrong type.
     Type,
-    /// The value itself: a limit, say.
+    /// The type matches but the value does not, for example because of a limit.
     Value,
     /// A field is missing.
     Missing,
-    /// A field that may not be there.
+    /// A field is not allowed.
     Unknown,
 }
 
@@ -62,7 +63,7 @@ impl<'s> Misfits<'s> {
             Step::Field(name) if path.is_empty() => name.clone(),
             Step::Field(name) => format!("{path}.{name}"),
         });
-        // Items of one list are one place.
+        // Several items of one list count as one place.
         let known = self.places.iter().any(|other| other.path == path && other.expected == expected);
         if !known && self.places.len() < MOST {
             self.places.push(SchemaMismatch { path, expected, given, example: whole.clone() });
@@ -70,7 +71,7 @@ impl<'s> Misfits<'s> {
     }
 }
 
-/// Notes where a value does not fit a schema.
+/// Adds the places where a value does not conform to a schema.
 pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut Misfits<'_>) {
     note(to, value, value, &mut Vec::new(), into);
 }
@@ -88,11 +89,12 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
     if !is_of_type || to.keywords().is_none() {
         return into.add(whole, path, Why::Type, words(to));
     }
+    // Every part of `allOf` applies, so the mismatches of all parts are reported.
     for part in to.list("allOf").into_iter().flatten() {
         note(part, whole, value, path, into);
     }
     for keyword in ["anyOf", "oneOf"] {
-        // Of several schemas, the only one of the value's type says what is wrong.
+        // If only one alternative matches the type of the value, its mismatches are reported.
         let of_type = |of: &At<'_>| {
             let of = of.referred().unwrap_or(*of);
             Type::named_by(of).is_none_or(|types| types.into_iter().any(|of| of.has(value)))
@@ -104,6 +106,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
             return note(only, whole, value, path, into);
         }
     }
+    // The mismatches within `allOf` are already recorded above.
     let mut found =
         to.list("allOf").into_iter().flatten().any(|part| into.validator.accepts(part, value) == Some(false));
     match value {
@@ -116,6 +119,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
             }
             for (name, value) in fields {
                 let of = to.property(name).map(|of| (of, Why::Value));
+                // A field that the schema does not name is checked against `additionalProperties`.
                 let other = || Some((to.of(to.get("additionalProperties")?), Why::Unknown));
                 let Some((of, why)) = of.or_else(other) else { continue };
                 if into.validator.accepts(of, value) == Some(false) {
@@ -139,7 +143,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
                     path.pop();
                     found = true;
                     if at >= to.prefix().len() {
-                        // The others are of the same schema.
+                        // The other items have the same schema.
                         break;
                     }
                 }
@@ -157,8 +161,8 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
     }
 }
 
-/// Returns true if a schema accepts no value of the value's type. `left` is the number of schemas that may still be read; at
-/// zero the result is false.
+/// Returns true if a schema accepts no value of the value's type. `left` is the number of schemas
+/// that may still be read. At zero, the result is false.
 fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> bool {
     let other = |to: At<'_>| {
         let Some(fewer) = left.get().checked_sub(1).filter(|_| depth > 0) else { return false };
@@ -175,7 +179,7 @@ fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> boo
         || to.list("oneOf").is_some_and(|mut all| all.all(other))
 }
 
-/// What a schema says of a place within its values: one schema for each of its choices.
+/// Returns the schemas that apply to a place within the values of `from`: one for each alternative.
 fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
     let mut at = vec![from];
     for step in path {
@@ -198,7 +202,7 @@ fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
     at
 }
 
-/// A schema with all that it refers to and consists of.
+/// Returns a schema with its references and its alternatives, transitively.
 fn parts(at: At<'_>) -> Vec<At<'_>> {
     let mut all = vec![at];
     let mut next = 0;
@@ -214,7 +218,8 @@ fn parts(at: At<'_>) -> Vec<At<'_>> {
     all
 }
 
-/// Whether the author of a schema said what stands at a place. Limits that he does not state are those of other values.
+/// Returns true if the schema explicitly declares the value at a place. A constraint that the
+/// schema does not declare must not be reported as a mismatch.
 fn is_stated(places: &[At<'_>], holder: &[At<'_>], why: Why) -> bool {
     let all = |places: &[At<'_>], keywords: &[&str]| {
         let says = |at: &At<'_>| keywords.iter().any(|keyword| at.get(keyword).is_some());
@@ -222,13 +227,13 @@ fn is_stated(places: &[At<'_>], holder: &[At<'_>], why: Why) -> bool {
     };
     match why {
         Why::Missing => all(holder, &["properties", "additionalProperties"]),
-        // Of a field that no schema names, nothing was said.
+        // A field that no schema names is not declared.
         Why::Type | Why::Unknown => all(places, &["type", "const", "enum"]),
         Why::Value => all(places, &["const", "enum"]),
     }
 }
 
-/// A schema in a few words, such as `integer from 0`, `list of string` or `"a" or "b"`.
+/// Describes a schema briefly, such as `integer from 0`, `list of string` or `"a" or "b"`.
 pub(super) fn words(at: At<'_>) -> String {
     described(at, 3)
 }
@@ -238,6 +243,7 @@ fn described(at: At<'_>, depth: u32) -> String {
     if depth == 0 {
         return "a value".to_owned();
     }
+    // The most specific keyword wins: a value, then values, then types, then alternatives.
     if let Some(value) = at.get("const") {
         return value.to_string();
     }

@@ -1,11 +1,14 @@
-//! Whether every value of one JSON Schema is a value of another. It reads schemas as data; whether one value fits is
-//! `schema_check.rs`'s to say.
+//! Decides if every value of one JSON Schema is a value of another. Schemas are treated as data.
+//! Validating a single value against a schema is the task of `schema_check.rs`.
 //!
-//! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
-//! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
-//! `embedded.rs` makes schemas parts of others, `part_at.rs` reads what one says of a part, and `narrowed.rs` what it says once
-//! more is known. `value_limits.rs` finds keywords that limit a value beyond its type,
-//! `nulls.rs` removes nulls that stand for nothing.
+//! [`is_assignable`] first tries to prove the answer "yes" (`proof.rs`). Otherwise it creates
+//! values of one schema (`sample.rs`), checks them against the other (`accepts.rs`), and describes
+//! the mismatches (`misfit.rs`). If it finds neither a proof nor a counterexample, the result is
+//! [`Assignable::Unknown`].
+//!
+//! `embedded.rs` combines schemas, `part_at.rs` finds the schema of a part of a value, and
+//! `narrowed.rs` refines a schema by known facts. `value_limits.rs` finds keywords that limit a
+//! value beyond its type, and `nulls.rs` removes nulls that represent missing fields.
 
 mod accepts;
 mod embedded;
@@ -33,40 +36,40 @@ use self::sample::Samples;
 use self::schema_at::At;
 pub use self::value_limits::has_limits;
 
-/// The most places that are reported of two schemas.
+/// Maximum number of reported places.
 const MOST: usize = 10;
 
-/// Whether a value of one schema can be given where one of another is asked for: the answer of [`is_assignable`].
+/// The result of [`is_assignable`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Assignable {
-    /// Every value fits.
+    /// Every value conforms.
     Yes,
-    /// There are values that do not fit: the places, at most ten.
+    /// Some values do not conform. Contains at most ten places.
     No(Vec<SchemaMismatch>),
-    /// Neither could be shown: the schemas use keywords whose effect is not computed, such as `pattern`, or the values
-    /// that differ were not found.
+    /// The question could not be decided. The schemas use keywords whose effect is not computed,
+    /// such as `pattern`, or no counterexample was found.
     Unknown,
 }
 
 impl Assignable {
-    /// Whether every value fits.
+    /// Returns true if every value conforms.
     pub fn is_yes(&self) -> bool {
         *self == Self::Yes
     }
 }
 
-/// A place where a value of one schema does not fit another.
+/// A place where a value of one schema does not conform to another.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SchemaMismatch {
-    /// The place within the value, such as `lines[0].cents`; empty for the value itself.
+    /// The path within the value, such as `lines[0].cents`. Empty for the value itself.
     pub path: String,
-    /// What is asked for there, such as `integer`.
+    /// Description of the expected value, such as `integer`.
     pub expected: String,
-    /// What the other schema gives there, such as `string`.
+    /// Description of the given value, such as `string`.
     pub given: String,
-    /// A value that the one schema allows and the other does not.
+    /// A value that `from` allows and `to` does not allow.
     pub example: Value,
 }
 
@@ -79,13 +82,16 @@ impl fmt::Display for SchemaMismatch {
     }
 }
 
-/// Whether every value of the JSON Schema `from` is a value of the JSON Schema `to`: what produces the one may then be
-/// connected to what takes the other.
+/// Decides if every value of the JSON Schema `from` is a value of the JSON Schema `to`. If so, a
+/// producer of `from` can be connected to a consumer of `to`.
 ///
-/// The answer is computed from the schemas alone. [`Assignable::Yes`] is a proof; with [`Assignable::No`] there is a value
-/// that `from` allows and `to` does not; else it is [`Assignable::Unknown`]. The schemas are those of draft 2020-12, and
-/// of earlier drafts as far as they mean the same. Where a `format` decides, such as `email` or `date-time`, the answer is
-/// [`Assignable::Unknown`], unless both schemas name it; everything that only describes is not looked at.
+/// The result is computed from the schemas alone. [`Assignable::Yes`] is a proof.
+/// [`Assignable::No`] contains a value that `from` allows and `to` does not allow. Otherwise the
+/// result is [`Assignable::Unknown`].
+///
+/// The schemas are interpreted as draft 2020-12. Earlier drafts are supported where they have the
+/// same meaning. If a `format` such as `email` or `date-time` is decisive, the result is
+/// [`Assignable::Unknown`], unless both schemas have that format. Annotations are ignored.
 ///
 /// ```
 /// use agentflow::schema::{Assignable, is_assignable};
@@ -102,20 +108,22 @@ pub fn is_assignable(from: &Value, to: &Value) -> Assignable {
     compare(from, to, false)
 }
 
-/// The same, of a schema that may leave out what its author does not know: what it says nothing of is not held against it.
+/// Decides like [`is_assignable`], but for a schema `from` that may be incomplete. A part that
+/// `from` does not declare is not reported as a mismatch.
 pub fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
     compare(from, to, true)
 }
 
-/// Whether a value is one of a schema, where that can be shown from the schema alone.
+/// Returns `Some(true)` if a value conforms to a schema, `Some(false)` if it does not, and `None`
+/// if the schema alone does not decide it.
 pub fn accepts(schema: &Value, value: &Value) -> Option<bool> {
     Validator::default().accepts(At::root(schema), value)
 }
 
-/// What of a value a schema refuses, where that can be shown from the schema alone.
+/// Checks a value against a schema. Mismatches that the schema alone does not prove are ignored.
 ///
 /// # Errors
-/// A line for each place that does not fit.
+/// Returns a line for each mismatch.
 pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
     match is_assignable(&serde_json::json!({"const": value}), schema) {
         Assignable::No(places) => Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
@@ -123,7 +131,8 @@ pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
     }
 }
 
-/// A schema in a few words, such as `list of string`; `whole` is what its references point into.
+/// Describes a schema briefly, such as `list of string`. The references of `schema` point into
+/// `whole`.
 pub fn words(schema: &Value, whole: &Value) -> String {
     misfit::words(At { root: whole, schema })
 }

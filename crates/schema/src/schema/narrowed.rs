@@ -1,5 +1,5 @@
-//! A schema of those values of another schema of which something more is known, such as that a part is not `null`. It
-//! may allow more than these; it never leaves one out.
+//! Narrows a schema to the values for which more is known, for example that a part is not `null`.
+//! The result may allow more values than these, but never fewer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,35 +11,37 @@ use super::embedded::part_of;
 use super::part_at::{is_note, pointer_names, target};
 use super::schema_at::At;
 
-/// What is known of a value.
+/// A fact about a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
-    /// It is there, and it is not `null`.
+    /// The value exists and is not `null`.
     Present,
-    /// It is this one.
+    /// The value is equal to this value.
     Is(Value),
 }
 
-/// How deep references and choices are followed.
+/// Maximum depth of references and alternatives.
 const DEPTH: u32 = 16;
-/// The most schemas that are looked at: references to the same schema in several choices double them at each level.
+/// Maximum number of visited schemas. References to the same schema in several alternatives double
+/// the number at each level.
 const LOOKS: u32 = 1_000;
 
-/// A schema to which is added, fact after fact, what is known of its values.
+/// A schema that is narrowed by facts about its values, one after the other.
 #[derive(Clone, Debug)]
 pub struct NarrowedSchema {
     schema: Arc<Value>,
-    /// Whether it refers to nothing: then a part of it can change by itself.
+    /// `true` if the schema contains no references, so that a part of it can change independently.
     is_alone: bool,
 }
 
 impl NarrowedSchema {
-    /// A schema of whose values nothing more is known.
+    /// Returns a schema without further facts.
     pub fn of(schema: &Value) -> Self {
         Self { schema: Arc::new(schema.clone()), is_alone: !refers(schema) }
     }
 
-    /// Leaves those values whose part at a JSON Pointer is so, as far as that is said.
+    /// Narrows the schema to the values for which a fact about the part at a JSON Pointer is true.
+    /// A fact that cannot be expressed is ignored.
     pub fn add(&mut self, at: &str, fact: &Fact) {
         let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
         let is_simple = match fact {
@@ -52,8 +54,8 @@ impl NarrowedSchema {
         }
     }
 
-    /// The same of one field of an object, in place: all else stays what it is, however much that is. `false` when that cannot
-    /// be done.
+    /// Adds a fact about one field of an object in place, without visiting the rest of a large
+    /// schema. Returns false if this is not possible.
     fn add_to_field(&mut self, at: &str, fact: &Fact) -> bool {
         let names: Vec<String> = pointer_names(at).collect();
         let Some((name, rest)) = names.split_first() else { return false };
@@ -63,7 +65,7 @@ impl NarrowedSchema {
             return false;
         }
         let narrowing = Narrowing::new(&self.schema, fact);
-        // The object itself was looked at.
+        // The visit of the object itself counts too.
         narrowing.left.set(LOOKS - 1);
         let Some(of) = field(keywords, name, |of| narrowing.narrow(of, rest, DEPTH - 1)) else { return true };
         let is_possible = of != Value::Bool(false);
@@ -81,7 +83,7 @@ impl NarrowedSchema {
     }
 }
 
-/// Whether anything in a schema refers to something.
+/// Returns true if a schema contains a reference or definitions.
 fn refers(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -92,7 +94,7 @@ fn refers(schema: &Value) -> bool {
     }
 }
 
-/// The values of a schema whose part at a JSON Pointer is so.
+/// Returns the schema of the values for which a fact about the part at a JSON Pointer is true.
 fn narrowed(whole: &Value, at: &str, fact: &Fact) -> Value {
     let names: Vec<String> = pointer_names(at).collect();
     part_of(&Narrowing::new(whole, fact).narrow(whole, &names, DEPTH), whole)
@@ -102,7 +104,7 @@ struct Narrowing<'s> {
     whole: &'s Value,
     fact: &'s Fact,
     validator: Validator,
-    /// How many schemas are still looked at.
+    /// Remaining number of schemas to visit.
     left: Cell<u32>,
 }
 
@@ -112,6 +114,7 @@ impl<'s> Narrowing<'s> {
     }
 
     fn narrow(&self, of: &Value, names: &[String], depth: u32) -> Value {
+        // The path is consumed, so the fact applies to this schema. A known value replaces it.
         if let (true, Fact::Is(value)) = (names.is_empty(), self.fact) {
             return match self.validator.accepts(At { root: self.whole, schema: of }, value) {
                 Some(false) => Value::Bool(false),
@@ -119,8 +122,10 @@ impl<'s> Narrowing<'s> {
             };
         }
         let left = self.left.get();
+        // Without budget the schema stays as it is: it may allow more values, but never fewer.
         let (Some(keywords), true) = (of.as_object(), depth > 0 && left > 0) else { return of.clone() };
         self.left.set(left - 1);
+        // References and alternatives are followed only if no other keyword restricts the value.
         let others = |own: &str| keywords.keys().any(|keyword| keyword != own && !is_note(keyword));
         if keywords.contains_key("$ref") {
             return match target(self.whole, of).filter(|_| !others("$ref")) {
@@ -140,6 +145,7 @@ impl<'s> Narrowing<'s> {
             }
         }
         if let Some(value) = keywords.get("const") {
+            // A constant either satisfies the fact or makes the schema impossible.
             return if holds(value, names) { of.clone() } else { Value::Bool(false) };
         }
         let mut keywords = keywords.clone();
@@ -154,12 +160,14 @@ impl<'s> Narrowing<'s> {
             Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
             _ => return of.clone(),
         };
+        // Only objects and lists have parts.
         let can_be = |of: &String| match names.is_empty() {
             true => of != "null",
             false => of == "object" || of == "array",
         };
         let mut types: Vec<String> = types.into_iter().filter(can_be).collect();
         match types.len() {
+            // No type satisfies the fact, so the schema has no values.
             0 => return Value::Bool(false),
             1 => {
                 let only = types.remove(0);
@@ -182,13 +190,15 @@ impl<'s> Narrowing<'s> {
                     }
                 }
             }
+            // With several types, the part cannot be narrowed: its keywords apply to one of them
+            // only.
             _ => drop(keywords.insert("type".to_owned(), types.into())),
         }
         Value::Object(keywords)
     }
 }
 
-/// Whether a value has a part that is not `null`.
+/// Returns true if a value has a part at this path that is not `null`.
 fn holds(value: &Value, names: &[String]) -> bool {
     let part = names.iter().try_fold(value, |value, name| match value {
         Value::Object(fields) => fields.get(name),
@@ -198,20 +208,21 @@ fn holds(value: &Value, names: &[String]) -> bool {
     part.is_some_and(|part| !part.is_null())
 }
 
-/// What an object's field is when it is there, `false` when it cannot be; nothing where that is not known.
+/// Returns the narrowed schema of a field: `false` if the field cannot exist, and `None` if its
+/// schema is unknown.
 fn field(keywords: &Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> Option<Value> {
     let any = Value::Bool(true);
     let own = keywords.get("properties").and_then(|properties| properties.get(name));
     let of = match own {
         Some(of) => of,
-        // A pattern may say more of it.
+        // A pattern may constrain the field further.
         None if keywords.contains_key("patternProperties") => return None,
         None => keywords.get("additionalProperties").unwrap_or(&any),
     };
     Some(inner(of))
 }
 
-/// Notes that an object has a field.
+/// Marks a field as required and sets its schema.
 fn add_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
     let required = keywords.entry("required").or_insert_with(|| json!([]));
     if let Some(names) = required.as_array_mut().filter(|names| !names.iter().any(|of| of == name)) {
@@ -222,7 +233,7 @@ fn add_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
     }
 }
 
-/// Notes that a list has an item; `false` when it cannot have it.
+/// Marks an item of a list as existing. Returns false if the list cannot have it.
 fn has_item(keywords: &mut Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> bool {
     let Ok(at) = name.parse::<usize>() else { return false };
     let is_closed = keywords.get("items") == Some(&Value::Bool(false));

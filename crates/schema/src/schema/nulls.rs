@@ -1,13 +1,15 @@
-//! Nulls in the place of arguments that are left out: models and callers send them, and many schemas do not allow them.
+//! Removes nulls that represent missing arguments. Models and callers send them, but many schemas
+//! do not allow them.
 
 use serde_json::Value;
 
 /// Maximum number of references and combined schemas that are followed from one schema.
 const MOST_STEPS: usize = 16;
-/// Maximum depth of values that are looked at.
+/// Maximum depth of values that are visited.
 const MOST_DEPTH: usize = 64;
 
-/// Removes fields that are `null` where the schema names them, does not require them and does not allow `null`.
+/// Removes a field that is `null`, if the schema declares the field, does not require it and does
+/// not allow `null`.
 pub fn without_nulls(schema: &Value, mut value: Value) -> Value {
     remove(schema, schema, &mut value, 0);
     value

@@ -1,4 +1,5 @@
-//! What a schema says of a part of its values: the part's schema, and whether it may be missing. It reads no value.
+//! Finds the schema of a part of a value, and decides if the part may be missing. It reads schemas
+//! only.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +7,19 @@ use super::embedded::{Definitions, part_of};
 use super::words;
 use crate::text::nearest;
 
-/// How deep references and choices are followed.
+/// Maximum depth of references and alternatives.
 const DEPTH: u32 = 16;
-/// How many forms are looked at: references to the same schema in several choices double them at each level.
+/// Maximum number of visited forms. References to the same schema in several alternatives double
+/// the number at each level.
 const FORMS: usize = 1_000;
 
-/// The names of a JSON Pointer.
+/// Returns the decoded names of a JSON Pointer.
 pub(super) fn pointer_names(at: &str) -> impl Iterator<Item = String> + '_ {
     at.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Whether a keyword only describes.
+/// Returns true if a keyword is an annotation or contains definitions, so that it restricts no
+/// values.
 pub(super) fn is_note(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -35,12 +38,13 @@ pub(super) fn is_note(keyword: &str) -> bool {
     )
 }
 
-/// What the reference of a schema points to.
+/// Returns the target of a schema's `$ref`, within `whole`.
 pub(super) fn target<'s>(whole: &'s Value, of: &Value) -> Option<&'s Value> {
     whole.pointer(of.get("$ref")?.as_str()?.strip_prefix('#')?)
 }
 
-/// What a schema says of the part of its values at a JSON Pointer; any value where nothing is known of it.
+/// Returns the schema of the part at a JSON Pointer. Returns `true`, which allows any value, if
+/// nothing is known about the part.
 pub fn part_at(whole: &Value, at: &str) -> Value {
     if at.is_empty() {
         return whole.clone();
@@ -53,6 +57,7 @@ pub fn part_at(whole: &Value, at: &str) -> Value {
         }
         places = reached.parts;
     }
+    // Equal adjacent schemas give one alternative.
     places.dedup();
     if let [only] = places.as_slice() {
         return part_of(only, whole);
@@ -64,16 +69,17 @@ pub fn part_at(whole: &Value, at: &str) -> Value {
     one
 }
 
-/// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated.
+/// The reason that a value of a schema has no part at a JSON Pointer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lack {
-    /// It never has.
+    /// No value has the part.
     Never(String),
-    /// It may have nothing there.
+    /// Some values may not have the part.
     Sometimes(String),
 }
 
-/// Whether a value of a schema has nothing at a JSON Pointer; also whether it may have nothing, unless that `may_miss`.
+/// Returns a reason if no value of a schema has a part at the JSON Pointer. Unless `may_miss` is
+/// set, also returns a reason if some values may not have it.
 pub fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
     let mut places = vec![whole];
     let mut holder = "it".to_owned();
@@ -96,29 +102,29 @@ pub fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
     None
 }
 
-/// Why a part may be missing.
+/// The reason that a part may be missing.
 #[derive(Clone, Copy)]
 enum Why {
-    /// What it is a part of may be `null`.
+    /// The enclosing value may be `null`.
     Null,
-    /// A field may be left out.
+    /// The field is not required.
     Missing,
-    /// Not all forms of what it is a part of have it.
+    /// Some alternatives of the enclosing value do not have the part.
     Form,
 }
 
-/// A step from values to a part of them.
+/// The result of a step from values to one of their parts.
 struct Reached<'s> {
     parts: Vec<&'s Value>,
-    /// Why no value has it.
+    /// The reason that no value has the part.
     never: Option<String>,
     sometimes: Option<Why>,
     is_unknown: bool,
 }
 
-/// A form that values may have.
+/// An alternative form of a value.
 enum Form<'s> {
-    /// All is said by the keywords of the one type.
+    /// A schema that is completely described by its keywords and one type.
     Plain(&'s Map<String, Value>, &'s str),
     Unknown,
 }
@@ -157,6 +163,7 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> Reached<'s> {
             }
         }
     }
+    // If some form has the part, or a form is unknown, the part may exist.
     if reached.parts.is_empty() && !reached.is_unknown {
         reached.never = lack.or(null);
         return reached;
@@ -172,7 +179,7 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> Reached<'s> {
 
 fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<Form<'s>>) {
     let Some(keywords) = of.as_object().filter(|_| depth > 0 && forms.len() < FORMS) else {
-        // No value is of the schema `false`.
+        // The schema `false` has no values.
         if *of != Value::Bool(false) {
             forms.push(Form::Unknown);
         }
@@ -190,6 +197,7 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<For
             return branches.iter().for_each(|of| forms_of(whole, of, depth - 1, forms));
         }
     }
+    // These keywords combine with the others in ways that this module does not compute.
     let choices = ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"];
     match keywords.get("type") {
         _ if choices.iter().any(|choice| keywords.contains_key(*choice)) => forms.push(Form::Unknown),
@@ -201,7 +209,7 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<For
     }
 }
 
-/// The schema of a field where it is known, and whether the field is always there.
+/// Returns the schema of a field, if it is known, and `true` if every value has the field.
 fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s Value>, bool), String> {
     let no_fields = Map::new();
     let properties = keywords.get("properties").and_then(Value::as_object);
@@ -221,12 +229,12 @@ fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s
                 }
             })
         }
-        // Whether a key of a map is there is known to who made the map.
+        // The keys of a map are not declared, so a key counts as always present.
         (others, _) => Ok((others, true)),
     }
 }
 
-/// The schema of an item where it is known.
+/// Returns the schema of an item, if it is known.
 fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s Value>, String> {
     let Ok(place) = name.parse::<u64>() else {
         return Err(format!("it is a list, whose items are at numbers from `0`, and not at `{name}`"));
@@ -277,7 +285,7 @@ mod tests {
         assert_eq!(part_at(&whole, "/b"), json!({"type": "integer"}));
         let both = json!({"oneOf": [form("a", "string"), form("a", "integer")]});
         assert_eq!(part_at(&both, "/a"), json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}));
-        // Of a form that is not known, nothing is said.
+        // An unknown form gives no reason.
         assert_eq!(lacks(&json!({"anyOf": [{}, {"type": "string"}]}), "/a/b", true), None);
         assert_eq!(part_at(&json!({"anyOf": [{}, form("a", "string")]}), "/a"), json!(true));
     }

@@ -1,7 +1,8 @@
-//! Shows that every value of one schema is a value of another, or does not: then nothing is said.
+//! Proves that every value of one schema is a value of another. A failed proof proves nothing.
 //!
-//! What is known of a value is a list of schemas that all hold of it. Choices in it are split until what is left has one
-//! type; then each keyword of the other schema must follow.
+//! The facts about a value are a list of schemas that all apply to it. The proof splits the
+//! alternatives in these schemas into cases, until each case has a single type. Then each keyword
+//! of the other schema must follow from the facts.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,30 +12,32 @@ use serde_json::{Number, Value};
 use super::accepts::Validator;
 use super::schema_at::{ANY, At, Type, compare, equal, is_checked_format};
 
-/// The most comparisons of one proof.
+/// Maximum number of comparisons of one proof.
 const STEPS: u32 = 20_000;
-/// The most of them within each other: they take the stack.
+/// Maximum nesting of comparisons, because they use the stack.
 const NESTED: u32 = 200;
 
-/// A schema that holds of the value, but for choices that were made.
+/// A schema that applies to the value. The alternatives of its keywords in `done` are already
+/// chosen.
 #[derive(Clone)]
 struct Known<'s> {
     at: At<'s>,
-    /// The keywords that were split already.
+    /// Keywords that have been split already.
     done: Vec<&'static str>,
 }
 
-/// All that is known of the value.
+/// All facts about the value.
 type Facts<'s> = Vec<Known<'s>>;
 
 pub(super) struct Proof {
     left: u32,
-    /// How many comparisons this one is within.
+    /// Current nesting of comparisons.
     nested: u32,
-    /// How many values around this one have been entered.
+    /// Number of enclosing values that the proof has entered.
     depth: u32,
-    /// The pairs that are being shown, each with the depth where that began: one that is met again deeper holds of all
-    /// smaller values.
+    /// Pairs of schemas that are being proved, each with the depth at which its proof started. If a
+    /// pair occurs again at a greater depth, it may be assumed: the inner value is smaller
+    /// (induction).
     open: Vec<(usize, usize, u32)>,
     validator: Validator,
 }
@@ -66,7 +69,7 @@ impl Proof {
         self.all_of(facts_of(from), to)
     }
 
-    /// Compares within another comparison; what is nested too deep is not shown.
+    /// Performs a nested comparison. A comparison that is nested too deeply counts as not proved.
     fn nested(&mut self, compare: impl FnOnce(&mut Self) -> bool) -> bool {
         if self.left == 0 || self.nested >= NESTED {
             return false;
@@ -78,7 +81,7 @@ impl Proof {
         holds
     }
 
-    /// Every value of which this is known is one of `to`.
+    /// Returns true if every value with these facts is a value of `to`.
     fn all_of<'s>(&mut self, facts: Facts<'s>, to: At<'s>) -> bool {
         if self.left == 0 {
             return false;
@@ -94,6 +97,8 @@ impl Proof {
         if !one.done.is_empty() {
             return self.split(facts, to);
         }
+        // The same pair at the same depth would be a circular argument. Only a smaller value may
+        // use the assumption.
         if let Some((_, _, depth)) = self.open.iter().rev().find(|(from, to, _)| (*from, *to) == pair) {
             return *depth < self.depth;
         }
@@ -103,7 +108,7 @@ impl Proof {
         holds
     }
 
-    /// Splits the facts until there are no choices left in them, and one type.
+    /// Splits the facts into cases without alternatives and with one type.
     fn split<'s>(&mut self, facts: Facts<'s>, to: At<'s>) -> bool {
         self.nested(|proof| proof.split_once(facts, to))
     }
@@ -119,17 +124,18 @@ impl Proof {
         let mut at = 0;
         while at < facts.len() {
             if !facts[at].at.is_understood() {
-                // Nothing is known of it.
+                // A schema with unsupported keywords gives no facts.
                 facts[at].at = At::root(&ANY);
             }
             let known = facts[at].at;
+            // No value has these facts, so the statement is true for all of them.
             if *known.schema == Value::Bool(false) {
                 return true;
             }
             if !facts[at].done.contains(&"$ref") && known.get("$ref").is_some() {
                 facts[at].done.push("$ref");
                 facts.extend(known.referred().map(|at| Known { at, done: Vec::new() }));
-                // A reference that leads to itself.
+                // A reference may lead to itself.
                 if facts.len() > 200 {
                     return false;
                 }
@@ -151,6 +157,7 @@ impl Proof {
                     continue;
                 }
                 let Some(branches) = facts[at].at.list(keyword) else { continue };
+                // All cases must be proved.
                 return branches.clone().all(|branch| {
                     let mut facts = facts.clone();
                     facts[at].done.push(keyword);
@@ -177,7 +184,7 @@ impl Proof {
         })
     }
 
-    /// The same of values that have one type, and of which nothing but their type leaves a choice.
+    /// Proves the statement for values of one type, whose facts contain no more alternatives.
     fn of_type<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
         if !to.is_understood() {
             return false;
@@ -189,7 +196,7 @@ impl Proof {
     fn keyword<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>, keyword: &str, value: &'s Value) -> bool {
         match keyword {
             "$ref" => match to.referred() {
-                // A reference that leads to itself uses up the steps.
+                // A reference that leads to itself uses up the steps and ends the proof.
                 Some(to) => self.of_type(facts, of, to),
                 None => false,
             },
@@ -218,7 +225,7 @@ impl Proof {
         }
     }
 
-    /// The same of a value within: an item or a field.
+    /// Proves the statement for an inner value: an item or a field.
     fn within<'s>(&mut self, facts: Facts<'s>, to: At<'s>) -> bool {
         self.depth += 1;
         let holds = self.all_of(facts, to);
@@ -243,7 +250,8 @@ impl Proof {
             "items" => {
                 let own = facts.iter().map(|known| known.at.prefix().len()).max().unwrap_or(0);
                 let first = to.prefix().len();
-                // One place of each kind: those that have a schema of their own, and one of the rest.
+                // One comparison for each position with a separate schema, and one for all other
+                // positions.
                 (first..own.max(first) + 1).all(|at| !can_have(at) || self.within(items(facts, at), to.of(value)))
             }
             "contains" | "minContains" | "maxContains" | "additionalItems" => false,
@@ -256,6 +264,7 @@ impl Proof {
         match keyword {
             "required" => to.required().all(|name| is_required(facts, name)),
             "minProperties" => {
+                // Each required field counts as a property.
                 let mut names: Vec<&str> = facts.iter().flat_map(|known| known.at.required()).collect();
                 names.sort_unstable();
                 names.dedup();
@@ -264,6 +273,8 @@ impl Proof {
             "maxProperties" => to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
             "properties" => to.properties().all(|(name, to)| self.within(field(facts, name), to)),
             "additionalProperties" => {
+                // The keyword applies to fields that `to` does not name: fields that the facts
+                // name, and fields that no schema names.
                 let to_others = to.of(value);
                 let named = facts.iter().flat_map(|known| known.at.properties()).map(|(name, _)| name);
                 named.filter(|name| to.property(name).is_none()).all(|name| self.within(field(facts, name), to_others))
@@ -285,7 +296,7 @@ impl Proof {
         }
     }
 
-    /// No value of which this is known is one of `to`.
+    /// Returns true if no value with these facts is a value of `to`.
     fn is_apart<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
         to.is_understood() && self.nested(|proof| proof.is_apart_by_itself(facts, of, to))
     }
@@ -307,12 +318,13 @@ impl Proof {
             || (of == Type::Object && self.is_apart_by_a_field(facts, to))
     }
 
-    /// Whether a value is for sure not among those of which this is known.
+    /// Returns true if a value certainly contradicts the facts.
     fn is_refused(&self, facts: &Facts<'_>, of: Type, value: &Value) -> bool {
         facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false)) || !of.has(value)
     }
 
-    /// A field that the one always has and the other cannot have so.
+    /// Returns true if `to` excludes a field that these values always have, or the value of such a
+    /// field.
     fn is_apart_by_a_field<'s>(&mut self, facts: &Facts<'s>, to: At<'s>) -> bool {
         let missing = to.required().any(|name| cannot_be(&field(facts, name)));
         missing
@@ -331,7 +343,7 @@ impl Proof {
     }
 }
 
-/// The values, when the facts name all of them.
+/// Returns all possible values, if the facts list them.
 fn finite<'s>(facts: &Facts<'s>) -> Option<Cow<'s, [Value]>> {
     facts.iter().find_map(|known| {
         let one = known.at.get("const").map(|value| Cow::Owned(vec![value.clone()]));
@@ -339,7 +351,7 @@ fn finite<'s>(facts: &Facts<'s>) -> Option<Cow<'s, [Value]>> {
     })
 }
 
-/// The types that a value may have.
+/// Returns the types that a value with these facts may have.
 fn types(facts: &Facts<'_>) -> Vec<Type> {
     let mut left: Vec<Type> = Type::ALL.to_vec();
     for named in facts.iter().filter_map(|known| Type::named_by(known.at)) {
@@ -367,7 +379,7 @@ fn most(facts: &Facts<'_>, keyword: &str) -> Option<u64> {
     counts(facts, keyword).min()
 }
 
-/// How many items lists have whose other items cannot be.
+/// Returns the lengths of lists that allow no further items.
 fn closed_lists<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = u64> + 'f {
     let closed = facts.iter().filter(|known| known.at.get("items") == Some(&Value::Bool(false)));
     closed.map(|known| known.at.prefix().len() as u64)
@@ -393,14 +405,14 @@ fn items<'s>(facts: &Facts<'s>, at: usize) -> Facts<'s> {
 fn field<'s>(facts: &Facts<'s>, name: &str) -> Facts<'s> {
     let of = |fact: &Known<'s>| match fact.at.property(name) {
         Some(of) => known(of),
-        // A pattern may be one that the name has.
+        // A pattern may match the name, so nothing is known about the field.
         None if fact.at.has_patterns() => None,
         None => known(fact.at.of(fact.at.get("additionalProperties")?)),
     };
     or_any(facts.iter().filter_map(of).collect())
 }
 
-/// What is known of a field that no schema names.
+/// Returns the facts about a field that no schema names.
 fn other_fields<'s>(facts: &Facts<'s>) -> Facts<'s> {
     let named = |fact: &&Known<'s>| !fact.at.has_patterns();
     let of = |fact: &Known<'s>| known(fact.at.of(fact.at.get("additionalProperties")?));

@@ -1,17 +1,17 @@
-//! Makes values of a schema: few, and such that the values where another schema ends are among them. Some of what it makes
-//! does not fit; who asks for samples looks.
+//! Creates a few sample values of a schema, chosen so that they probably violate another schema.
+//! Some samples do not conform to the schema, so the caller must validate them.
 
 use serde_json::{Map, Number, Value};
 
 use super::accepts::Validator;
 use super::schema_at::{At, Type};
 
-/// The most samples of one schema.
+/// Maximum number of samples of one schema.
 const MOST: usize = 60;
-/// How deep schemas are followed.
+/// Maximum depth of schemas.
 const DEPTH: u32 = 7;
 
-/// What the values are to be tried with: constants, limits and names of the other schema.
+/// Constants, limits and names of the other schema, which are used to create the samples.
 pub(super) struct Samples {
     values: Vec<Value>,
     numbers: Vec<Value>,
@@ -49,7 +49,7 @@ impl Samples {
                         }
                         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
                             let length = value.as_u64().and_then(|length| usize::try_from(length).ok());
-                            // Longer ones are not made.
+                            // Longer samples are not created.
                             let length = length.filter(|length| *length < 1000);
                             self.lengths.extend(length.into_iter().flat_map(|at| [at.saturating_sub(1), at, at + 1]));
                         }
@@ -74,14 +74,14 @@ impl Samples {
         self.names.dedup();
     }
 
-    /// Values that the schema may allow.
+    /// Returns values that the schema may allow.
     pub(super) fn of(&self, at: At<'_>) -> Vec<Value> {
         self.make(at, DEPTH)
     }
 
     fn make(&self, at: At<'_>, depth: u32) -> Vec<Value> {
         let mut all = self.unchecked(at, depth);
-        // Those that fit for sure come first, since others are made of the first.
+        // Valid values come first, because composite samples are built from the first ones.
         all.sort_by_cached_key(|value| self.validator.accepts(at, value) != Some(true));
         let mut seen: Vec<Value> = Vec::new();
         for value in all {
@@ -119,7 +119,7 @@ impl Samples {
         if !own.is_empty() {
             parts.push(own);
         }
-        // Objects of several parts are one.
+        // A value must satisfy all parts, so objects of several parts are merged.
         let mut all: Vec<Value> = Vec::new();
         for (place, part) in parts.iter().enumerate() {
             for other in &parts[place + 1..] {
@@ -177,7 +177,7 @@ impl Samples {
         lengths.sort_unstable();
         lengths.dedup();
         let mut all: Vec<Value> = lengths.iter().filter_map(|length| of_length(*length)).map(Value::from).collect();
-        // Each place in turn has each value, in the shortest list that has the place.
+        // Each item position gets each sample once, in the shortest list that has this position.
         for place in 0..=prefix.len() {
             for value in prefix.get(place).unwrap_or(&rest).iter().take(30) {
                 let shortest = lengths.iter().filter(|length| **length > place).find_map(|length| {
@@ -189,7 +189,7 @@ impl Samples {
                 all.extend(shortest);
             }
         }
-        // All different.
+        // A list of distinct items, for `uniqueItems`.
         all.push(rest.iter().take(3).cloned().collect::<Vec<_>>().into());
         all
     }
@@ -201,6 +201,8 @@ impl Samples {
             Some(of) => self.make(at.of(of), depth.min(3) - 1),
             None => vec!["x".into(), 1.into(), Value::Null],
         };
+        // The smallest object has only the required fields, the largest all fields. Variants of
+        // both show mismatches in optional fields.
         let mut least = Map::new();
         for name in at.required() {
             let of_name = fields.iter().find(|(of, _)| *of == name).map_or(&others, |(_, values)| values);
@@ -226,6 +228,7 @@ impl Samples {
             without.remove(*name);
             all.push(without.into());
         }
+        // Field names of the other schema are likely to conflict with it.
         for name in self.names.iter().map(String::as_str).chain(["other"]) {
             if !fields.iter().any(|(of, _)| *of == name) {
                 all.extend(others.iter().take(6).map(|value| with(&whole, name, value)));
@@ -236,7 +239,7 @@ impl Samples {
     }
 }
 
-/// The number and its neighbours.
+/// Returns a number and its neighbours.
 fn around(value: &Value) -> Vec<Value> {
     let Some(number) = value.as_number() else { return Vec::new() };
     let mut all = vec![value.clone()];
@@ -245,7 +248,7 @@ fn around(value: &Value) -> Vec<Value> {
     } else if let Some(number) = number.as_f64() {
         let near = [number - 0.5, number + 0.5, number.floor(), number.ceil()];
         all.extend(near.into_iter().filter_map(|near| Number::from_f64(near).map(Value::from)));
-        // Beyond what an `i64` holds.
+        // A double may equal an integer that exceeds the range of `i64`.
         all.extend(
             near.into_iter()
                 .filter(|near| near.fract() == 0.0 && near.abs() < 1e15)
@@ -255,7 +258,7 @@ fn around(value: &Value) -> Vec<Value> {
     all
 }
 
-/// Two objects as one; the second one's fields count where both have them.
+/// Merges two objects. For fields in both, the second object wins.
 fn together(one: &Value, other: &Value) -> Option<Value> {
     let (Value::Object(one), Value::Object(other)) = (one, other) else { return None };
     let mut whole = one.clone();

@@ -1,10 +1,11 @@
-//! Reads JSON Schemas: a schema within its root, what a reference points to, types, numbers. It compares nothing.
+//! Reads JSON Schemas: schemas with their root, references, types and numbers. It compares no
+//! schemas.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-/// The formats of texts that are checked. Any other format only describes.
+/// Formats that are validated. Other formats are annotations.
 const CHECKED_FORMATS: [&str; 19] = [
     "date",
     "date-time",
@@ -27,12 +28,12 @@ const CHECKED_FORMATS: [&str; 19] = [
     "uuid",
 ];
 
-/// Returns true if a value must be of this format, in every draft.
+/// Returns true if this format is validated, in every draft.
 pub(super) fn is_checked_format(format: &Value) -> bool {
     format.as_str().is_some_and(|format| CHECKED_FORMATS.contains(&format))
 }
 
-/// A schema within the whole that its references point into.
+/// A schema, with the root schema into which its references point.
 #[derive(Clone, Copy)]
 pub(super) struct At<'s> {
     pub(super) root: &'s Value,
@@ -58,19 +59,20 @@ impl<'s> At<'s> {
         self.keywords()?.get(keyword)
     }
 
-    /// The schemas of a list such as `anyOf`.
+    /// Returns the schemas of a list such as `anyOf`.
     pub(super) fn list(self, keyword: &str) -> Option<impl Iterator<Item = At<'s>> + Clone> {
         let list = self.get(keyword)?.as_array()?;
         Some(list.iter().map(move |schema| self.of(schema)))
     }
 
-    /// What `$ref` points to, within the same whole.
+    /// Returns the target of `$ref`, within the same root.
     pub(super) fn referred(self) -> Option<At<'s>> {
         let to = self.get("$ref")?.as_str()?.strip_prefix('#')?;
         Some(self.of(self.root.pointer(to)?))
     }
 
-    /// Whether all is read as draft 2020-12 reads it.
+    /// Returns true if the schema has the same meaning in draft 2020-12, and uses only supported
+    /// keywords.
     pub(super) fn is_understood(self) -> bool {
         let Some(keywords) = self.keywords() else { return self.schema.is_boolean() };
         let has = |keyword: &str| keywords.contains_key(keyword);
@@ -82,7 +84,7 @@ impl<'s> At<'s> {
         let elsewhere = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "id", "dependencies"]
             .into_iter()
             .any(has);
-        // In earlier drafts nothing beside a reference counts.
+        // In earlier drafts, keywords next to a reference are ignored.
         let is_earlier = || self.root.get("$schema").is_some_and(|draft| !draft.to_string().contains("2020-12"));
         let reference = !has("$ref") || (self.referred().is_some() && !is_earlier());
         let is_list = keywords.get("items").is_some_and(Value::is_array);
@@ -110,7 +112,7 @@ impl<'s> At<'s> {
         self.get("prefixItems").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The schema of the item at a place of a list.
+    /// Returns the schema of an item at a position of a list.
     pub(super) fn item(self, at: usize) -> At<'s> {
         self.of(self.prefix().get(at).or_else(|| self.get("items")).unwrap_or(&ANY))
     }
@@ -123,7 +125,7 @@ impl<'s> At<'s> {
     }
 }
 
-/// The types of JSON Schema that values have; an integer is one of `number` too.
+/// The types of JSON Schema. `Integer` is a subset of `Number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Type {
     Null,
@@ -136,7 +138,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// Types that share no value and hold all values: integers are among the numbers.
+    /// Disjoint types that together contain all values. `Number` includes the integers.
     pub(super) const ALL: [Self; 6] =
         [Self::Null, Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
 
@@ -153,7 +155,7 @@ impl Type {
         })
     }
 
-    /// Those that a schema names; `None` when it names none.
+    /// Returns the types that a schema names, or `None` if it has no `type`.
     pub(super) fn named_by(at: At<'_>) -> Option<Vec<Self>> {
         match at.get("type")? {
             Value::String(name) => Some(Self::named(name).into_iter().collect()),
@@ -175,12 +177,12 @@ impl Type {
         }
     }
 
-    /// Whether all values of it are of the other.
+    /// Returns true if every value of this type has the other type.
     pub(super) fn is_within(self, other: Self) -> bool {
         self == other || (self == Self::Integer && other == Self::Number)
     }
 
-    /// Whether they share values.
+    /// Returns true if the two types have common values.
     pub(super) fn meets(self, other: Self) -> bool {
         self.is_within(other) || other.is_within(self)
     }
@@ -190,7 +192,7 @@ pub(super) fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// How numbers stand to each other; exact for integers of 64 bits.
+/// Compares two numbers. The comparison is exact for 64-bit integers.
 pub(super) fn compare(one: &Number, other: &Number) -> Option<Ordering> {
     match (whole(one), whole(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -202,7 +204,7 @@ fn whole(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Whether both are the same value: `1` and `1.0` are.
+/// Returns true if two values are equal. `1` equals `1.0`.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => compare(one, other) == Some(Ordering::Equal),

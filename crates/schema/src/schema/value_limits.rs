@@ -1,8 +1,8 @@
-//! Finds keywords that limit a value beyond its type. It checks no value.
+//! Finds keywords that restrict a value beyond its type. It validates no value.
 
 use serde_json::{Map, Value};
 
-/// Keywords whose value is one schema.
+/// Keywords that contain one schema.
 const SCHEMA: [&str; 10] = [
     "items",
     "additionalProperties",
@@ -15,13 +15,14 @@ const SCHEMA: [&str; 10] = [
     "then",
     "else",
 ];
-/// Keywords whose value is a list of schemas.
+/// Keywords that contain a list of schemas.
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas.
+/// Keywords that contain an object of schemas.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/// Returns true if a schema has, at any depth, a keyword that deserialization into a Rust type does not enforce, such as
-/// `maxLength`. The range of an integer type and the length of a tuple do not count: schemas of Rust types always have them.
+/// Returns true if a schema contains, at any depth, a keyword that deserialization into a Rust type
+/// does not enforce, such as `maxLength`. The range of an integer type and the length of a tuple do
+/// not count, because schemas of Rust types always have them.
 pub fn has_limits(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return false };
     fields.iter().any(|(keyword, value)| {
@@ -58,7 +59,7 @@ fn is_limit(fields: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns the range of a Rust integer type, with the bounds that its schema has.
+/// Returns the bounds in the schema of a Rust integer type.
 fn bounds_of(format: &str) -> Option<(i64, i64)> {
     Some(match format {
         "uint8" => (0, u8::MAX.into()),

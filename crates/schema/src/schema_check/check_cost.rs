@@ -1,5 +1,5 @@
-//! An upper bound for the steps of a check, computed before the check begins. The validator cannot be stopped, so a check
-//! that may take too long is not begun.
+//! Computes an upper bound for the steps of a check before the check starts. A running validator
+//! cannot be stopped, so a check that may take too long is refused.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,22 @@ use serde_json::Value;
 use super::limit_error::LimitError;
 use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
 
-/// Maximum number of steps of one check. A step applies one schema to one value, or reads 64 bytes of a text.
+/// Maximum number of steps of one check. A step applies one schema to one value, or reads 64 bytes
+/// of text.
 pub(super) const MOST_STEPS: u64 = 2_000_000;
-/// Maximum number of steps to explain why a value does not fit. Beyond it, the error names no place.
+/// Maximum number of steps to explain a mismatch. If more may be needed, the error names no place.
 pub(super) const MOST_EXPLAINED: u64 = 200_000;
 /// Maximum number of steps to compute the bound. Such a step is cheaper than a step of a check.
 const MOST_COUNTED: u64 = 4 * MOST_STEPS;
-/// Maximum number of pairs of a schema and a value whose cost is kept.
+/// Maximum number of cached costs. A cost belongs to a pair of a schema and a value.
 const MOST_KEPT: usize = 500_000;
 
 /// Upper bounds for the steps of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CheckCost {
-    /// Steps to decide if the value fits.
+    /// Steps to decide if the value conforms.
     pub(super) verdict: u64,
-    /// Steps to find the places that do not fit.
+    /// Steps to find the mismatches.
     pub(super) explanation: u64,
 }
 
@@ -38,10 +39,14 @@ impl CheckCost {
 }
 
 impl SchemaGraph {
+    /// Returns the cost of checking a value.
+    ///
     /// # Errors
-    /// A check of the value may take more than [`MOST_STEPS`], or is nested too deeply.
+    /// Returns an error if the check may take more than [`MOST_STEPS`] steps, or is nested too
+    /// deeply.
     pub(super) fn cost(&self, value: &Value) -> Result<CheckCost, LimitError> {
         let size = shallow_size(value, MOST_STEPS);
+        // A cheap estimate is sufficient for most values.
         if let Some(steps) = self.flat_steps.map(|steps| steps.saturating_mul(size))
             && steps <= MOST_EXPLAINED
         {
@@ -81,11 +86,11 @@ fn own_size(value: &Value) -> u64 {
 
 struct Counter<'g> {
     graph: &'g SchemaGraph,
-    /// By schema and the address of the value.
+    /// Costs by schema and address of the value.
     known: HashMap<(PartId, usize), CheckCost>,
-    /// Sizes of lists and objects, by their address.
+    /// Sizes of lists and objects by their address.
     sizes: HashMap<usize, u64>,
-    /// Steps of counting that are left.
+    /// Remaining number of counting steps.
     left: u64,
 }
 
@@ -117,6 +122,7 @@ impl Counter<'_> {
         }
         let graph = self.graph;
         let Some(part) = graph.parts.get(id) else { return Ok(CheckCost::default()) };
+        // Values do not move while they are checked, so an address identifies a value.
         let place = (id, address(value));
         if !part.edges.is_empty()
             && let Some(cost) = self.known.get(&place)
@@ -160,10 +166,12 @@ impl Counter<'_> {
                 let mut most = CheckCost::default();
                 for part in parts {
                     let inner = self.cost(*part, value, depth + 1)?;
-                    // The branches are checked before their mistakes are collected.
+                    // The branches are checked before their mismatches are collected.
                     cost.add(CheckCost { explanation: inner.verdict.saturating_add(inner.explanation), ..inner });
                     most = most.most(inner);
                 }
+                // The validator selects one branch by the tag, so only the most expensive branch
+                // counts.
                 if *is_tagged && value.is_object() {
                     cost.verdict = most.verdict;
                 }
@@ -202,6 +210,7 @@ impl Counter<'_> {
                     }
                 }
             }
+            // Matching a name against the patterns takes time too, so it is counted.
             (Edge::OtherFields(part), Value::Object(fields)) => {
                 for (name, value) in fields {
                     self.spend(graph.parts.get(id).map_or(0, |part| part.patterns.len() as u64))?;
@@ -210,6 +219,8 @@ impl Counter<'_> {
                     }
                 }
             }
+            // A field name is a text without parts, so its steps are known in advance. Explaining a
+            // mismatch checks the names again.
             (Edge::FieldNames(part), Value::Object(fields)) => {
                 let steps = graph.parts.get(*part).map_or(0, |part| part.name_steps);
                 for name in fields.keys() {
@@ -234,7 +245,7 @@ impl Counter<'_> {
 }
 
 impl SchemaGraph {
-    /// Returns true if a schema has a subschema for a field of this name.
+    /// Returns true if a schema has a subschema for a field with this name.
     fn has_field(&self, id: PartId, name: &str) -> bool {
         let Some(part) = self.parts.get(id) else { return false };
         part.fields.contains(name) || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))

@@ -1,15 +1,15 @@
-//! Errors of schemas and checks that exceed a limit, and of references without a target.
+//! Errors for schemas and checks that exceed a limit, and for references without a target.
 
 use super::check_cost::{MOST_EXPLAINED, MOST_STEPS};
 use super::patterns::{MOST_PATTERN, MOST_PATTERNS, MOST_TEXT};
 use super::schema_graph::{MOST_DEPTH, MOST_NESTED, MOST_UNFOLDED};
 
-/// A reason to refuse a schema, or to refuse a value without a complete check.
+/// The reason to refuse a schema, or to refuse a value without a complete check.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LimitError {
     #[error("the schema is nested more than {MOST_DEPTH} levels deep; move parts of it to `$defs`")]
     SchemaDepth,
-    /// The schemas that apply to one value, summed over all parts of the schema.
+    /// Number of schemas that apply to one value, summed over all parts of the schema.
     #[error(
         "the schema unfolds to more than {MOST_UNFOLDED} schemas; refer to fewer schemas in `allOf`, `anyOf` and `oneOf`"
     )]
@@ -18,13 +18,13 @@ pub(super) enum LimitError {
     NestedSchemas,
     #[error("a `$ref` applies a schema to the value that it applies to already; refer to it below a field or an item")]
     EndlessReference,
-    /// The reference, shortened.
+    /// Contains the shortened reference.
     #[error("the reference `{0}` leads to no schema within the schema; nothing is fetched, so put it in")]
     ReferenceWithoutTarget(String),
-    /// The number of bytes of the pattern.
+    /// Contains the length of the pattern in bytes.
     #[error("a pattern has {0} bytes, and at most {MOST_TEXT} are read; shorten it")]
     PatternLength(usize),
-    /// The pattern, shortened.
+    /// Contains the shortened pattern.
     #[error(
         "the pattern `{0}` is not a regular expression, or has more than {MOST_PATTERN} bytes when it is compiled; correct \
          it, or repeat less in it"
@@ -39,7 +39,7 @@ pub(super) enum LimitError {
     CheckSteps,
     #[error("a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value")]
     CheckDepth,
-    /// The value does not fit, and the places would be expensive to find.
+    /// The value does not conform, but finding the mismatches is too expensive.
     #[error(
         "the value does not fit its schema, and finding the place may take more than {MOST_EXPLAINED} steps; give a smaller \
          or a flatter value"

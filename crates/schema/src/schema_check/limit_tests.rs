@@ -1,4 +1,4 @@
-//! Limits of schemas and checks.
+//! Tests of the limits of schemas and checks.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::SchemaCheck;
 
-/// A schema in which each of `levels` applies the next one twice.
+/// Returns a schema in which each of `levels` levels applies the next level twice.
 fn doubled(keyword: &str, levels: usize) -> Value {
     let mut defs = Map::new();
     for at in 0..levels {
@@ -18,7 +18,8 @@ fn doubled(keyword: &str, levels: usize) -> Value {
     json!({"$ref": "#/$defs/t0", "$defs": defs})
 }
 
-/// Runs a closure that must take little time. It needs a part of a second in a debug build on a busy machine.
+/// Runs a closure that must finish quickly. It takes a fraction of a second in a debug build on a
+/// busy machine.
 fn quick<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let result = run();
@@ -35,7 +36,7 @@ fn a_schema_that_unfolds_too_far_is_refused() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let problem = quick(keyword, || SchemaCheck::new(&doubled(keyword, 40)).unwrap_err());
         assert!(problem.contains("unfolds to more than 50000 schemas; refer to fewer"), "{problem}");
-        // A few levels are fine.
+        // A few levels are allowed.
         let check = SchemaCheck::new(&doubled(keyword, 8)).unwrap();
         assert_eq!(check.check(&json!("x")).is_ok(), keyword != "oneOf");
         assert!(check.check(&json!(1)).is_err());
@@ -55,7 +56,7 @@ fn a_schema_that_applies_itself_is_refused() {
         let problem = SchemaCheck::new(&schema).unwrap_err();
         assert!(problem.contains("applies a schema to the value that it applies to already"), "{schema}: {problem}");
     }
-    // Below a field or an item a schema may refer to itself.
+    // Recursion through a field or an item is allowed.
     let tree = json!({"type": "object", "properties": {"of": {"$ref": "#"}, "all": {"items": {"$ref": "#"}}}});
     let check = SchemaCheck::new(&tree).unwrap();
     check.check(&json!({"of": {"all": [{}, {"of": {}}]}})).unwrap();
@@ -71,7 +72,7 @@ fn a_recursive_schema_with_a_nested_value_ends() {
     let problem = quick("a deep value", || check.check(&deep).unwrap_err());
     assert!(problem.contains("may take more than 2000000 steps; give a smaller or a flatter value"), "{problem}");
     check.check(&nested(8, json!([]), |value| json!([value]))).unwrap();
-    // A value that does not fit is explained as long as that is short.
+    // A mismatch is explained if the explanation is short.
     let check = SchemaCheck::new(&json!({"anyOf": [
         {"type": "array", "items": {"$ref": "#"}}, {"type": ["string", "array"], "items": {"$ref": "#"}}
     ]}))
@@ -84,7 +85,7 @@ fn a_recursive_schema_with_a_nested_value_ends() {
 
 #[test]
 fn wide_values_and_tagged_objects_fit() {
-    // An expression with one form for each operator, nested in the ways that programs write.
+    // An expression language with one form per operator, nested as in typical programs.
     let forms: Vec<Value> = ["add", "and", "div", "eq", "gt", "lt", "mul", "not", "or", "sub"]
         .map(|name| {
             json!({"type": "object", "required": ["op", "args"], "properties": {
@@ -103,7 +104,7 @@ fn wide_values_and_tagged_objects_fit() {
     };
     quick("a deep expression", || check.check(&deep(json!(1))).unwrap());
     quick("a deep mistake", || check.check(&deep(json!("x"))).unwrap_err());
-    // Many rows, and a mistake in the last one.
+    // Many rows with a mistake in the last one.
     let rows = json!({"type": "array", "items": {"type": "object", "required": ["id"], "properties": {
         "id": {"type": "integer"}, "name": {"type": ["string", "null"], "maxLength": 40, "pattern": "^[^\\n]*$"}
     }}});
@@ -145,11 +146,11 @@ fn patterns_have_a_largest_size() {
             assert!(problem.contains("pattern") && problem.contains("bytes"), "{problem}");
         }
     }
-    // Four hundred small ones are fine, and one of a usual size in a long text.
+    // Four hundred small patterns are allowed, and also a pattern of usual size on a long text.
     let many: Map<String, Value> =
         (0..400).map(|at| (format!("p{at}"), json!({"pattern": format!("^[A-Za-z0-9.-]{{1,64}}x{at}$")}))).collect();
     SchemaCheck::new(&json!({"properties": many})).unwrap();
-    // A match takes the product of the sizes of a pattern and a text.
+    // The cost of a match is the product of the sizes of the pattern and the text.
     let check = SchemaCheck::new(&json!({"pattern": "(x+x+)+y(a|b)*a(a|b){300}c"})).unwrap();
     quick("a long text", || check.check(&json!("ab".repeat(1 << 20))).unwrap_err());
 }
@@ -162,7 +163,7 @@ fn a_check_needs_little_stack() {
         let check = SchemaCheck::new(&schema).unwrap();
         check.check(&nested(120, json!("x"), |value| json!([value]))).unwrap();
         check.check(&nested(120, json!(1), |value| json!({"a": value}))).unwrap_err();
-        // One schema within another, for one value.
+        // Schemas nested within each other that apply to a single value.
         let long = nested(100, json!({"type": "string"}), |inner| json!({"not": {"not": inner}}));
         assert!(SchemaCheck::new(&long).unwrap_err().contains("nested more than 128 levels deep"));
         let mut defs = Map::new();
@@ -178,7 +179,7 @@ fn a_check_needs_little_stack() {
     checked.unwrap().join().unwrap();
 }
 
-/// Each of the references may lead to each of the schemas with the same `$id`.
+/// Each reference may lead to each of the schemas with the same `$id`.
 #[test]
 fn ambiguous_references_are_limited_before_the_graph_is_built() {
     let many: Vec<Value> = (0..3_000).map(|_| json!({"$id": "same", "not": {"$ref": "same"}})).collect();

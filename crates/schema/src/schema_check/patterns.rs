@@ -1,4 +1,4 @@
-//! The regular expressions of a JSON Schema, with the size of each when it is compiled.
+//! The regular expressions of a JSON Schema, with the size of each compiled expression.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use super::limit_error::LimitError;
 use crate::text::head;
 
-/// Sizes of compiled patterns in bytes, up to which a pattern is of one class. The last is the largest pattern.
+/// Size classes of compiled patterns in bytes. The last class is the maximum size of a pattern.
 const SIZES: [u64; 4] = [2 << 10, 16 << 10, 128 << 10, MOST_PATTERN];
 /// Maximum size of a compiled pattern in bytes.
 pub(super) const MOST_PATTERN: u64 = 1 << 20;
-/// Maximum size of all compiled patterns of a schema in bytes.
+/// Maximum total size of the compiled patterns of a schema in bytes.
 pub(super) const MOST_PATTERNS: u64 = 16 << 20;
-/// Maximum number of bytes of a pattern.
+/// Maximum length of a pattern in bytes.
 pub(super) const MOST_TEXT: usize = 16 << 10;
-/// Bytes of memory for each byte of a pattern while it is read, such as the ranges of `\w`.
+/// Memory for each byte of a pattern while it is compiled, for example for the ranges of `\w`.
 const READ_BYTES: u64 = 128;
-/// Maximum number of bytes of a pattern that an error shows.
+/// Maximum number of bytes of a pattern in an error message.
 const SHOWN: usize = 120;
 
 #[derive(Default)]
@@ -29,14 +29,17 @@ pub(super) struct Patterns {
 }
 
 struct Pattern {
-    /// A schema that has only the pattern.
+    /// A validator for a schema that contains only the pattern.
     validator: Validator,
     size: u64,
 }
 
 impl Patterns {
+    /// Compiles a pattern and returns its index.
+    ///
     /// # Errors
-    /// The pattern is not a regular expression, or it or all patterns together are too large.
+    /// Returns an error if the pattern is not a regular expression, or if the pattern or all
+    /// patterns together are too large.
     pub(super) fn add(&mut self, pattern: &str) -> Result<usize, LimitError> {
         if let Some(id) = self.ids.get(pattern) {
             return Ok(*id);
@@ -45,6 +48,8 @@ impl Patterns {
             return Err(LimitError::PatternLength(pattern.len()));
         }
         let schema = json!({"pattern": pattern});
+        // The size of a compiled pattern cannot be queried. The smallest limit for which it
+        // compiles is its class.
         let compiled = SIZES.into_iter().find_map(|size| Some((compiled(&schema, size)?, size)));
         let Some((validator, size)) = compiled else {
             return Err(LimitError::UnusablePattern(head(pattern, SHOWN).to_owned()));
@@ -63,15 +68,16 @@ impl Patterns {
         self.all.get(pattern).is_none_or(|pattern| pattern.validator.is_valid(&Value::String(name.to_owned())))
     }
 
-    /// Steps for each 64 bytes of a text. The worst case of a match is the product of both sizes.
+    /// Returns the number of steps for each 64 bytes of text. The worst case of a match is the
+    /// product of the sizes of pattern and text.
     pub(super) fn text_steps(&self, pattern: usize) -> u64 {
         self.all.get(pattern).map_or(0, |pattern| pattern.size >> 7)
     }
 
-    /// Options for a validator with all of the patterns.
+    /// Returns the options for a validator with all of the patterns.
     pub(super) fn options(&self) -> PatternOptions<jsonschema::Regex> {
         let most = usize::try_from(MOST_PATTERN).unwrap_or(usize::MAX);
-        // A match builds a cache of at most this size.
+        // Each pattern's lazy DFA has a cache of at most this size.
         let cache = (most << 4) / self.all.len().max(1);
         PatternOptions::regex().size_limit(most).dfa_size_limit(cache.clamp(most >> 4, most << 1))
     }

@@ -1,5 +1,5 @@
-//! Finds the targets of references within a JSON Schema. An ambiguous reference has all schemas that it may mean as targets, so
-//! bounds that count them are never too low.
+//! Resolves references within a JSON Schema. An ambiguous reference gets all of its possible
+//! targets, so that the computed bounds are never too low.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,26 +9,29 @@ use super::limit_error::LimitError;
 use super::schema_graph::MOST_DEPTH;
 use crate::text::head;
 
-/// Maximum number of bytes of a reference that an error shows.
+/// Maximum number of bytes of a reference in an error message.
 const SHOWN: usize = 120;
-/// Maximum number of references that lead from a branch to the schema with its tag.
+/// Maximum number of references between a branch and the schema that has its tag.
 const TAG_STEPS: usize = 8;
-/// Minimum number of branches from which a validator selects by a tag.
+/// Minimum number of branches for which a validator selects a branch by its tag.
 const TAGGED_BRANCHES: usize = 3;
 
 pub(super) struct References<'s> {
     root: &'s Value,
-    /// The resources that enclose a schema, by its address. Without an entry, only the whole schema.
+    /// The schema resources around a schema, by its address. A schema without an entry is only in
+    /// the root resource.
     scopes: HashMap<usize, Vec<&'s Value>>,
-    /// Schemas with an `$id`, by its last segment.
+    /// Schemas with an `$id`, by the last segment of the id.
     resources: HashMap<String, Vec<&'s Value>>,
     anchors: HashMap<String, Vec<&'s Value>>,
     recursive: Vec<&'s Value>,
 }
 
 impl<'s> References<'s> {
+    /// Indexes the ids and anchors of a schema.
+    ///
     /// # Errors
-    /// The schema is nested too deeply.
+    /// Returns an error if the schema is nested too deeply.
     pub(super) fn new(root: &'s Value) -> Result<Self, LimitError> {
         let mut references = Self {
             root,
@@ -51,6 +54,7 @@ impl<'s> References<'s> {
                 let mut inner = around.to_vec();
                 for name in ["$id", "id"] {
                     match keywords.get(name).and_then(Value::as_str) {
+                        // In draft 4 to 7, an id that starts with `#` is an anchor.
                         Some(id) if id.starts_with('#') => {
                             self.anchors.entry(id[1..].to_owned()).or_default().push(value);
                         }
@@ -79,16 +83,17 @@ impl<'s> References<'s> {
         }
     }
 
-    /// `true` for a reference to one of the schemas of JSON Schema itself, which a validator knows.
+    /// Returns true for a reference to a meta-schema of JSON Schema, which the validator has built
+    /// in.
     pub(super) fn is_meta_schema(reference: &str) -> bool {
         let rest = reference.strip_prefix("https://").or_else(|| reference.strip_prefix("http://"));
         rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
     }
 
-    /// The schemas that a reference in a schema may lead to.
+    /// Returns the schemas to which a reference may lead.
     ///
     /// # Errors
-    /// The reference has no target within the whole schema.
+    /// Returns an error if the reference has no target within the root schema.
     pub(super) fn targets(
         &self,
         schema: &'s Value,
@@ -106,6 +111,7 @@ impl<'s> References<'s> {
         for resource in resources {
             if fragment.is_empty() {
                 targets.push(resource);
+            // Validators differ in decoding a pointer, so both forms count as targets.
             } else if fragment.starts_with('/') || decoded.starts_with('/') {
                 targets.extend(resource.pointer(fragment));
                 targets.extend(resource.pointer(&decoded));
@@ -114,6 +120,7 @@ impl<'s> References<'s> {
         if !decoded.is_empty() {
             targets.extend(self.anchors.get(&decoded).into_iter().flatten());
         }
+        // `$recursiveRef: "#"` may lead to every schema with `$recursiveAnchor`.
         if is_dynamic && fragment.is_empty() {
             targets.extend(&self.recursive);
         }
@@ -125,8 +132,8 @@ impl<'s> References<'s> {
         Ok(targets)
     }
 
-    /// Returns true if each branch requires the same field with another constant text, so that a validator checks an object with
-    /// only one of the branches.
+    /// Returns true if each branch requires the same field with a different constant text. A
+    /// validator then checks an object against only one of the branches.
     pub(super) fn are_tagged(&self, branches: &'s [Value]) -> bool {
         if branches.len() < TAGGED_BRANCHES {
             return false;
@@ -139,7 +146,7 @@ impl<'s> References<'s> {
         })
     }
 
-    /// The required fields of a branch whose value is one text.
+    /// Returns the required fields of a branch that have a single possible text.
     fn tags(&self, branch: &'s Value, steps: usize) -> HashMap<&'s str, &'s str> {
         let mut tags = HashMap::new();
         if let Some(reference) = branch.get("$ref").and_then(Value::as_str) {
@@ -162,13 +169,14 @@ impl<'s> References<'s> {
     }
 }
 
-/// The last part of an address, which stays the same when the address is resolved against a base.
+/// Returns the last segment of a URI. It stays the same when the URI is resolved against a base.
 fn last_segment(address: &str) -> &str {
     let address = address.split('#').next().unwrap_or_default();
     address.rsplit(['/', ':']).find(|segment| !segment.is_empty()).unwrap_or_default()
 }
 
-/// The fragment of an address without percent-encoding: `%7B` in it is `{`.
+/// Decodes the percent-encoding of a URI fragment: `%7B` becomes `{`. Returns `None` if it is
+/// invalid.
 pub fn decoded(fragment: &str) -> Option<String> {
     let mut pieces = fragment.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();

@@ -1,5 +1,6 @@
-//! Reads a JSON Schema as a graph of its subschemas: those that apply to the same value, and those that apply to its fields and
-//! items. Refuses schemas whose references unfold too far. Checks no value.
+//! Reads a JSON Schema as a graph of its subschemas. An edge leads to a schema that applies to the
+//! same value, to its fields or to its items. Schemas whose references expand too much are refused.
+//! This module checks no values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,38 +10,40 @@ use super::limit_error::LimitError;
 use super::patterns::Patterns;
 use super::references::References;
 
-/// Maximum number of schemas that apply to one value, summed over all schemas within a schema, with references unfolded.
+/// Maximum number of schemas that apply to one value, summed over all schemas within a schema, with
+/// references expanded.
 pub(super) const MOST_UNFOLDED: u64 = 50_000;
 /// Maximum number of nested schemas that apply to one value, and maximum nesting of a check.
 pub(super) const MOST_NESTED: usize = 512;
 /// Maximum depth of the JSON of a schema.
 pub(super) const MOST_DEPTH: usize = 128;
-/// Steps of a check by a meta-schema for each value, which is not unfolded.
+/// Estimated steps per value of a check by a meta-schema, which is not expanded.
 const META_SCHEMA_STEPS: u64 = 500;
 
 pub(super) type PartId = usize;
 
-/// All schemas that a check can reach. The first one is the whole schema.
+/// All schemas that a check can reach. The first one is the root schema.
 pub(super) struct SchemaGraph {
     pub(super) parts: Vec<Part>,
     pub(super) patterns: Patterns,
-    /// Steps of a check for each value, with everything unfolded. `None` for a recursive schema.
+    /// Steps per value of a check, with all schemas expanded. `None` for a recursive schema.
     pub(super) flat_steps: Option<u64>,
 }
 
-/// A schema.
+/// A node of the graph: one schema.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Steps for each value.
     pub(super) steps: u64,
-    /// Steps for each 64 bytes of a text.
+    /// Steps for each 64 bytes of text.
     pub(super) text_steps: u64,
     /// Steps for each value within the value.
     pub(super) deep_steps: u64,
-    /// How often the schemas that apply to the same value are evaluated: `unevaluatedProperties` evaluates them again.
+    /// Number of evaluations of the schemas that apply to the same value. `unevaluatedProperties`
+    /// and `unevaluatedItems` evaluate them again.
     pub(super) rounds: u64,
     pub(super) edges: Vec<Edge>,
-    /// Steps of all schemas that apply to the same value, when it is the name of a field.
+    /// Steps of all schemas that apply to the same value, if that value is the name of a field.
     pub(super) name_steps: u64,
     /// Names in `properties`.
     pub(super) fields: HashSet<String>,
@@ -48,34 +51,35 @@ pub(super) struct Part {
     pub(super) patterns: Vec<usize>,
 }
 
-/// The application of a schema by another one.
+/// An edge of the graph: a schema that another schema applies.
 #[derive(Debug)]
 pub(super) enum Edge {
-    /// To the same value: `$ref`, `allOf`.
+    /// Applies to the same value: `$ref`, `allOf`.
     Same(PartId),
-    /// To an object with this field: `dependentSchemas`.
+    /// Applies to an object that has this field: `dependentSchemas`.
     IfField(String, PartId),
-    /// To the same value, as alternatives: `anyOf`, `oneOf`, `not`, `if`. Tagged objects are checked by one of them.
+    /// Alternatives for the same value: `anyOf`, `oneOf`, `not`, `if`. A tagged object is checked
+    /// against one of them.
     Branches {
         parts: Vec<PartId>,
         is_tagged: bool,
     },
-    /// To the same value, but only one of them: `then`, `else`.
+    /// Schemas for the same value. Only one of them is evaluated: `then` or `else`.
     Choice(Vec<PartId>),
     Field(String, PartId),
-    /// To the fields whose name matches a pattern.
+    /// Applies to the fields whose names match a pattern.
     FieldsLike(usize, PartId),
-    /// To fields that match neither `properties` nor `patternProperties`.
+    /// Applies to the fields that match neither `properties` nor `patternProperties`.
     OtherFields(PartId),
-    /// To the names of fields.
+    /// Applies to the names of the fields.
     FieldNames(PartId),
     Item(usize, PartId),
-    /// To the items from this index on.
+    /// Applies to the items from this index on.
     Items(usize, PartId),
 }
 
 impl Edge {
-    /// The schemas that apply to the value itself.
+    /// Returns the schemas that apply to the value itself.
     pub(super) fn in_place(&self) -> &[PartId] {
         match self {
             Self::Same(part) | Self::IfField(_, part) => std::slice::from_ref(part),
@@ -94,8 +98,11 @@ impl Edge {
 }
 
 impl SchemaGraph {
+    /// Builds the graph of a schema.
+    ///
     /// # Errors
-    /// The schema unfolds too far, has a reference without a target, or a pattern that is too large.
+    /// Returns an error if the schema expands too much, contains a reference without a target, or
+    /// contains a pattern that is too large.
     pub(super) fn new(schema: &Value) -> Result<Self, LimitError> {
         let references = References::new(schema)?;
         let mut builder = GraphBuilder {
@@ -115,7 +122,8 @@ impl SchemaGraph {
         Ok(graph)
     }
 
-    /// Computes the numbers that depend on several parts, and checks that the schema does not unfold too far.
+    /// Computes the numbers that depend on several nodes, and checks that the schema does not
+    /// expand too much.
     fn measure(&mut self) -> Result<(), LimitError> {
         let mut sizes = vec![PartSize::Unknown; self.parts.len()];
         let mut total = 0_u64;
@@ -133,7 +141,7 @@ impl SchemaGraph {
         Ok(())
     }
 
-    /// Measures the schemas that apply to the same value as a part, including the part.
+    /// Measures a node together with all schemas that apply to the same value.
     fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, LimitError> {
         match sizes[id] {
             PartSize::Known(size) => return Ok(size),
@@ -153,7 +161,8 @@ impl SchemaGraph {
         Ok(size)
     }
 
-    /// Returns the steps for one value by a part and all schemas that it applies; `None` for a recursive schema.
+    /// Returns the steps for one value by a node and all schemas that it applies, or `None` for a
+    /// recursive schema.
     fn unfolded(&self, id: PartId, depth: usize, known: &mut [InPlaceParts]) -> Option<u64> {
         match known[id] {
             InPlaceParts::Known(steps) => return Some(steps),
@@ -202,12 +211,12 @@ enum InPlaceParts {
 struct GraphBuilder<'s> {
     references: References<'s>,
     patterns: Patterns,
-    /// By the address of a schema.
+    /// Ids by the address of a schema.
     ids: HashMap<usize, PartId>,
     parts: Vec<Part>,
-    /// Schemas whose part is not made yet.
+    /// Schemas whose node is not created yet.
     open: Vec<(PartId, &'s Value)>,
-    /// Targets of all references so far. An ambiguous reference has many.
+    /// Number of targets of all references so far. An ambiguous reference has many.
     referenced: u64,
 }
 
@@ -247,6 +256,7 @@ impl<'s> GraphBuilder<'s> {
                     let both = both.into_iter().flatten().map(|schema| self.id(schema)).collect();
                     part.edges.push(Edge::Choice(both));
                 }
+                // With `then`, the arm above has already added both.
                 "else" if !keywords.contains_key("then") => part.edges.push(Edge::Choice(vec![self.id(value)])),
                 _ => {
                     self.fields(&mut part, keyword, value)?;
@@ -276,7 +286,7 @@ impl<'s> GraphBuilder<'s> {
             return Err(LimitError::Unfolded);
         }
         for target in targets {
-            // A reference from a schema to itself adds nothing.
+            // A reference from a schema to itself adds no constraint.
             if !std::ptr::eq(target, schema) {
                 part.edges.push(Edge::Same(self.id(target)));
             }
@@ -300,6 +310,7 @@ impl<'s> GraphBuilder<'s> {
                     part.edges.push(Edge::FieldsLike(pattern, self.id(schema)));
                 }
             }
+            // In `dependencies`, a list of names is not a schema. It becomes a node without edges.
             "dependentSchemas" | "dependencies" => {
                 for (name, schema) in named(value) {
                     part.edges.push(Edge::IfField(name.clone(), self.id(schema)));
@@ -329,6 +340,7 @@ impl<'s> GraphBuilder<'s> {
             }
             "items" => part.edges.push(Edge::Items(first("prefixItems"), self.id(value))),
             "additionalItems" => part.edges.push(Edge::Items(first("items"), self.id(value))),
+            // In the worst case, `contains` checks all items.
             "contains" => part.edges.push(Edge::Items(0, self.id(value))),
             "unevaluatedItems" => {
                 part.rounds = 2;
@@ -375,7 +387,8 @@ fn length(value: &Value) -> u64 {
     }
 }
 
-/// The number of values within a value, itself included. The depth of a schema is bounded.
+/// Returns the number of values within a value, including the value itself. The recursion is safe,
+/// because the depth of a schema is bounded.
 fn values(value: &Value) -> u64 {
     match value {
         Value::Array(items) => 1 + items.iter().map(values).sum::<u64>(),

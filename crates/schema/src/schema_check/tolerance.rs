@@ -1,5 +1,6 @@
-//! Removes from a JSON Schema what this program cannot check: patterns that its engine cannot read, such as those with
-//! lookahead, and references that lead nowhere. What is left accepts each value that the whole schema accepts.
+//! Removes the parts of a JSON Schema that cannot be checked: patterns that the regex engine does
+//! not support, such as lookahead, and references without a target. The resulting schema accepts
+//! every value that the original schema accepts.
 
 use serde_json::{Map, Value};
 
@@ -8,26 +9,26 @@ use super::references::References;
 use super::schema_graph::MOST_DEPTH;
 use crate::text::head;
 
-/// Maximum number of bytes of a reference that is shown.
+/// Maximum number of bytes of a reference in an error message.
 const SHOWN: usize = 120;
-/// Keywords whose value has a schema for each name.
+/// Keywords that contain an object of named schemas.
 const BY_NAME: [&str; 4] = ["properties", "$defs", "definitions", "dependentSchemas"];
-/// Keywords whose value is not a schema.
+/// Keywords that do not contain schemas.
 const VALUES: [&str; 5] = ["const", "enum", "default", "example", "examples"];
-/// Keywords that may refuse more where a schema within them accepts more.
+/// Keywords that can become stricter when a schema within them becomes more permissive.
 const INVERTING: [&str; 4] = ["not", "oneOf", "if", "contains"];
-/// Keywords that may refuse more where another schema is removed.
+/// Keywords that can become stricter when another schema is removed.
 const REMAINDERS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// A schema without the parts that cannot be checked.
 pub(super) struct Tolerated {
     pub(super) schema: Value,
-    /// A sentence for each part that is not checked; empty if the whole schema can be.
+    /// A description of each part that is not checked. Empty if the whole schema can be checked.
     pub(super) unchecked: Vec<String>,
 }
 
 impl Tolerated {
-    /// `None` for a schema that is nested too deeply.
+    /// Returns `None` if the schema is nested too deeply.
     pub(super) fn new(schema: &Value) -> Option<Self> {
         let references = References::new(schema).ok()?;
         let mut removal = Removal { references, unchecked: Vec::new() };
@@ -69,7 +70,7 @@ impl<'s> Removal<'s> {
         }
     }
 
-    /// The value of a keyword, unless it is removed.
+    /// Returns the value of a keyword, or `None` if the keyword is removed.
     fn keyword(&mut self, schema: &'s Value, keyword: &str, value: &'s Value, at: &str, depth: usize) -> Option<Value> {
         match value {
             Value::String(pattern) if keyword == "pattern" => self.is_readable(pattern, at).then(|| value.clone()),
@@ -97,6 +98,8 @@ impl<'s> Removal<'s> {
             value => {
                 let before = self.unchecked.len();
                 let kept = self.without(value, at, depth + 1);
+                // A reference may lead to a schema from which a part was removed, so it is treated
+                // like a removed part.
                 let is_removed = INVERTING.contains(&keyword) && (self.unchecked.len() > before || refers(value, 0));
                 (!is_removed).then_some(kept)
             }
@@ -112,7 +115,7 @@ impl<'s> Removal<'s> {
     }
 }
 
-/// Removes keywords that mean something else without one that was removed.
+/// Removes keywords whose meaning depends on a keyword that was removed.
 fn remove_dependents(kept: &mut Map<String, Value>, whole: &Map<String, Value>) {
     if whole.contains_key("if") && !kept.contains_key("if") {
         kept.remove("then");
@@ -130,7 +133,7 @@ fn remove_dependents(kept: &mut Map<String, Value>, whole: &Map<String, Value>) 
     }
 }
 
-/// Returns true if a value has a reference, whose target may have lost a part.
+/// Returns true if a value contains a reference. A part of its target may have been removed.
 fn refers(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(items) => items.iter().any(|item| refers(item, depth + 1)),

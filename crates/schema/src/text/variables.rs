@@ -1,10 +1,12 @@
-//! Texts of configuration files with `${NAME}`, which a variable of the environment replaces. It reads no environment.
+//! Expands environment variables, written as `${NAME}`, in the text of configuration files. The
+//! caller provides the values.
 
-/// Replaces each `${NAME}` by the value of the variable, and `${NAME:-else}` by `else` if the variable is not set. Values are
-/// not expanded again.
+/// Replaces each `${NAME}` with the value of the variable, and `${NAME:-else}` with `else` if the
+/// variable is not set. Values are not expanded again.
 ///
 /// # Errors
-/// A sentence about a variable that is not set, and about a `${` without its `}`. It has the name, never a value.
+/// Returns a message if a variable is not set, or if a `${` has no `}`. The message contains the
+/// name of the variable but never a value.
 pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -25,7 +27,7 @@ pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
     Ok(out)
 }
 
-/// Names of the variables of a text, in their order.
+/// Returns the names of the variables in a text, in order.
 pub fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("${").skip(1);
     after.filter_map(|part| part.split_once('}')).map(|(name, _)| name.split(":-").next().unwrap_or(name))

@@ -1,5 +1,9 @@
-//! The text of a document as a tree of values, each with its place in the text. It reads YAML 1.2 and JSON, and knows no
-//! form.
+//! Parses YAML 1.2 and JSON documents into a tree of values with their positions in the text. The
+//! parser does not depend on the structure of the document.
+//!
+//! [`Tree::read`] creates a [`Tree`], whose [`Datum`] is the value. Errors are [`Misread`]s, which
+//! have a byte range too. `yaml_numbers.rs` parses numbers, `not_yaml.rs` explains syntax errors,
+//! and `size.rs` limits the size of documents.
 
 mod not_yaml;
 mod size;
@@ -15,9 +19,9 @@ use self::size::{Anchored, Size};
 use self::yaml_numbers::{is_decimal, large_whole};
 use crate::text::word_in;
 
-/// The most bytes of a document.
+/// Maximum size of a document in bytes.
 pub const MOST_BYTES: usize = 4 << 20;
-/// How deep values may stand in each other.
+/// Maximum nesting of values.
 const MOST_DEPTH: usize = 64;
 
 /// A value and its byte range in the text.
@@ -32,7 +36,7 @@ pub struct Tree {
 /// A JSON value whose parts have byte ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
-    /// `null`, also an absent value of YAML.
+    /// `null`, or an absent value in YAML.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -57,22 +61,22 @@ pub struct Field {
     pub value: Tree,
 }
 
-/// A mistake in a text.
+/// An error in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Misread {
-    /// Byte range of the mistake.
+    /// Byte range of the error.
     pub at: Range<usize>,
-    /// Sentence about the mistake.
+    /// Description of the error.
     pub message: String,
 }
 
 impl Misread {
-    /// Creates a mistake from its place and its sentence.
+    /// Creates an error from its byte range and its message.
     pub fn new(at: Range<usize>, message: impl Into<String>) -> Self {
         Self { at, message: message.into() }
     }
 
-    /// The sentence with the line of the text that it is about.
+    /// Returns the message with the number of the line in `text`.
     pub fn in_line(self, text: &str) -> String {
         let line = text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line}: {}", self.message)
@@ -80,22 +84,28 @@ impl Misread {
 }
 
 impl Tree {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// All that is wrong with the values, or the first place where the text is neither YAML nor JSON.
+    /// Returns all errors in the values, or the first place where the text is neither YAML nor
+    /// JSON.
     pub fn read(text: &str) -> Result<Self, Vec<Misread>> {
         let (tree, repeated) = Self::read_with_repeated(text)?;
         if repeated.is_empty() { Ok(tree) } else { Err(repeated) }
     }
 
-    /// The same, and the fields that are there a second time, which are left out.
+    /// Parses a text like [`read`](Self::read), but returns duplicate fields separately. The tree
+    /// contains only the first field of each name.
+    ///
+    /// # Errors
+    /// Same as [`read`](Self::read), except for duplicate fields.
     pub fn read_with_repeated(text: &str) -> Result<(Self, Vec<Misread>), Vec<Misread>> {
         let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
         if text.len() > MOST_BYTES {
             let size = text.len();
             return one(0..0, format!("the document has {size} bytes, and at most {MOST_BYTES} are read"));
         }
+        // The YAML parser refuses surrogate pairs, which are valid in JSON.
         let json = in_yaml(text);
         let source = json.as_ref().map_or(text, |(source, _)| source.as_str());
         let places = Places::of(source, json.as_ref().map_or(&[], |(_, moved)| moved));
@@ -116,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// What it is, in words.
+    /// Describes the value in a few words.
     pub fn what(&self) -> String {
         match &self.datum {
             Datum::Null => "nothing".to_owned(),
@@ -128,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// The field of a name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match &self.datum {
             Datum::Object(fields) => fields.iter().find(|field| field.name == name),
@@ -136,7 +146,7 @@ impl Tree {
         }
     }
 
-    /// The text that it is.
+    /// Returns the value if it is a text.
     pub fn text(&self) -> Option<&str> {
         match &self.datum {
             Datum::Text(text) => Some(text),
@@ -144,7 +154,7 @@ impl Tree {
         }
     }
 
-    /// The items of a list; of anything else, none.
+    /// Returns the items of a list, or an empty slice for any other value.
     pub fn items(&self) -> &[Tree] {
         match &self.datum {
             Datum::List(items) => items,
@@ -152,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// The values that stand directly in it, each with its place: names of fields as texts, too.
+    /// Returns the direct children: items, or fields with their names.
     fn within(&self) -> Vec<(Option<&Field>, &Tree)> {
         match &self.datum {
             Datum::List(items) => items.iter().map(|item| (None, item)).collect(),
@@ -161,12 +171,14 @@ impl Tree {
         }
     }
 
-    /// Where a word stands in it: the value or the name of a field that is this word, or else the first text that has it.
+    /// Returns the position of a word: a text or a field name that is equal to it, or else the
+    /// first text that contains it.
     pub fn place_of(&self, word: &str) -> Option<Range<usize>> {
         self.find(&|text| text == word).or_else(|| self.find(&|text| word_in(text, word).is_some()))
     }
 
-    /// It and the values within it by their places; of several at one place, the first.
+    /// Returns the value and all values within it by their byte ranges. If several have the same
+    /// range, returns the outermost.
     pub fn by_place(&self) -> HashMap<Range<usize>, &Self> {
         let (mut places, mut open) = (HashMap::new(), vec![self]);
         while let Some(tree) = open.pop() {
@@ -186,7 +198,7 @@ impl Tree {
         })
     }
 
-    /// As JSON.
+    /// Converts the tree to a JSON value.
     pub fn to_json(&self) -> Value {
         match &self.datum {
             Datum::Null => Value::Null,
@@ -201,8 +213,9 @@ impl Tree {
     }
 }
 
-/// Text that is JSON, as YAML reads it: a character that JSON writes as two escapes is written as one. With it, where the
-/// texts differ in length: after so many characters, two fewer. `None` where nothing is to be changed.
+/// Rewrites the surrogate pairs of a JSON text as single YAML escapes. Also returns the character
+/// positions after the rewritten escapes: each escape is two characters shorter. Returns `None` if
+/// nothing has to be rewritten.
 fn in_yaml(text: &str) -> Option<(String, Vec<usize>)> {
     let looks = text.trim_start().starts_with(['{', '[']) && text.contains("\\u");
     if !looks || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
@@ -223,7 +236,7 @@ fn in_yaml(text: &str) -> Option<(String, Vec<usize>)> {
                 (at, written) = (at + 12, written + 10);
                 moved.push(written);
             }
-            // An escaped backslash begins no other escape.
+            // An escaped backslash does not start another escape.
             _ if *letter == '\\' => {
                 out.extend(letters[at..].iter().take(2));
                 (at, written) = (at + 2, written + 2);
@@ -237,16 +250,17 @@ fn in_yaml(text: &str) -> Option<(String, Vec<usize>)> {
     (!moved.is_empty()).then_some((out, moved))
 }
 
-/// Bytes of the text for the characters that the parser counts.
+/// Converts the character positions of the parser to byte positions in the original text.
 struct Places {
-    /// Where each character of what is parsed begins; empty when all of them have one byte.
+    /// The byte position of each character in the parsed text. Empty if the text is ASCII.
     bytes: Vec<usize>,
     moved: Vec<usize>,
 }
 
 impl Places {
     fn of(source: &str, moved: &[usize]) -> Self {
-        // What a pair of escapes was made of is ASCII, so a character moves by bytes.
+        // Surrogate pairs are written in ASCII, so the offset in characters is also the offset in
+        // bytes.
         let bytes = match source.is_ascii() {
             true => Vec::new(),
             false => source.char_indices().map(|(at, _)| at).chain([source.len()]).collect(),
@@ -270,13 +284,13 @@ impl Places {
 }
 
 struct Reader<'t> {
-    /// As it is written.
+    /// The original text.
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     places: Places,
     anchors: HashMap<usize, Anchored>,
     size: Size,
-    /// The size of all that is kept for anchors.
+    /// Total size of the values that are stored for anchors.
     anchored: Size,
     problems: Vec<Misread>,
     repeated: Vec<Misread>,
@@ -309,7 +323,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Nothing follows a document in its file.
+    /// Checks that the document is the only one in the text.
     fn end(&mut self) -> Result<(), Misread> {
         loop {
             match self.next()? {
@@ -347,13 +361,14 @@ impl<'t> Reader<'t> {
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(anchored) => {
                     self.size.add(anchored.size, &at)?;
-                    // A mistake in a repeated value is reported at the anchor.
+                    // Errors in a repeated value are already reported at the anchor.
                     return Ok(anchored.tree.clone());
                 }
                 None => return Err(Misread::new(at, "this stands for a value that is not complete here")),
             },
             _ => return Err(Misread::new(at, "a value is expected here")),
         };
+        // The copy for aliases counts too, because many anchors could store large values.
         if anchor != 0 {
             let size = self.size.since(before);
             self.anchored.add(size, &tree.at)?;
@@ -394,7 +409,7 @@ impl<'t> Reader<'t> {
                     continue;
                 }
                 Datum::Text(text) => text,
-                // As in JSON, where they stand in quotes.
+                // JSON has these names in quotes.
                 Datum::Number(number) => number.to_string(),
                 Datum::Bool(value) => value.to_string(),
                 Datum::Null | Datum::List(_) | Datum::Object(_) => {
@@ -412,7 +427,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What an unquoted text is, by the core schema of YAML 1.2.
+    /// Parses an unquoted text by the core schema of YAML 1.2.
     fn plain(&mut self, text: &str, at: &Range<usize>) -> Datum {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => return Datum::Null,
@@ -422,6 +437,8 @@ impl<'t> Reader<'t> {
         }
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // The core schema has decimal, hexadecimal and octal integers. Only decimal ones may have a
+        // sign.
         let whole = if is_digits(unsigned) {
             Some(text.strip_prefix('+').unwrap_or(text).parse::<i128>().ok())
         } else if let Some(digits) =

@@ -1,4 +1,5 @@
-//! Why a text is neither YAML nor JSON, in words of the text: a tab, an indentation, a colon, a bracket. It reads no values.
+//! Explains why a text is neither YAML nor JSON: a tab, the indentation, a colon, a bracket. This
+//! module parses no values.
 
 use std::ops::Range;
 
@@ -6,13 +7,14 @@ use serde::de::IgnoredAny;
 
 use crate::text::{did_you_mean, head, nearest};
 
-/// Letters that follow a backslash in double quotes.
+/// Characters that may follow a backslash in double quotes.
 const ESCAPES: &str = "0abtnvfre \"/\\N_LPxuU\t\n\r";
 
-/// Maximum bytes of a line that a sentence repeats.
+/// Maximum number of bytes of a line in an error message.
 const MOST_SHOWN: usize = 60;
 
-/// The place of the mistake and a sentence with the remedy. `at` is the byte where the reader stopped, `said` its own words.
+/// Returns the position of the error, and a message with the fix. `at` is the byte where the parser
+/// stopped, and `said` is the parser's message.
 pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, String) {
     let at = at.min(text.len());
     let at = (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -26,7 +28,7 @@ pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, Stri
     })
 }
 
-/// The mistake of a text that is meant as JSON.
+/// Returns the error of a text that is probably meant as JSON.
 fn of_json(text: &str) -> Option<(Range<usize>, String)> {
     let within = text.trim_start().strip_prefix(['{', '['])?.trim_start();
     let error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| within.starts_with(['"', '{', '[']))?;
@@ -38,14 +40,14 @@ fn of_json(text: &str) -> Option<(Range<usize>, String)> {
     Some((at..at, format!("this is not JSON: {problem}")))
 }
 
-/// The name that a text begins with, of an anchor or an alias.
+/// Returns the name of an anchor or an alias at the start of a text.
 fn anchor(text: &str) -> &str {
     text.split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '[' | ']' | '{' | '}'))
         .next()
         .unwrap_or_default()
 }
 
-/// Finds a name without a `:` on the line before a place.
+/// Finds a field name without a `:` on the line before a position.
 fn name_without_colon(text: &str, at: usize) -> Option<(Range<usize>, String)> {
     let before = text[..at].trim_end();
     let begin = before.rfind('\n').map_or(0, |line| line + 1);
@@ -55,7 +57,7 @@ fn name_without_colon(text: &str, at: usize) -> Option<(Range<usize>, String)> {
     is_name.then(|| (start..before.len(), format!("expected `:` after `{}`", head(name, MOST_SHOWN))))
 }
 
-/// Finds an escape that YAML does not know, in the text in double quotes at a place.
+/// Finds an escape that YAML does not know, in the double-quoted text at a position.
 fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
     let is_unknown = said.contains("unknown escape");
     if !is_unknown && !said.contains("hexadecimal") {
@@ -68,6 +70,7 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
         }
         let (_, escaped) = letters.next()?;
         let begin = at + 1 + place;
+        // The number of hexadecimal digits that YAML requires after this letter.
         let digits = match escaped {
             'x' => 2,
             'u' => 4,
@@ -90,7 +93,7 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
     None
 }
 
-/// Finds a text that begins with a bracket and is therefore read as a list or an object.
+/// Finds a text that starts with a bracket and is therefore parsed as a list or an object.
 fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usize>, String)> {
     let (before, rest) = (text[begin..at].trim_end(), text[at..].trim_start_matches(' '));
     if rest.is_empty() || rest.starts_with(['\n', '\r', ',', '}', ']', ':', '#']) {
@@ -116,7 +119,7 @@ fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> 
     let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-    // A text may continue in the next line, where the tab is.
+    // A text may continue on the next line, where the tab is.
     let tab = line[..indent].find('\t').map(|tab| begin + tab).or_else(|| {
         let tab = at + text[at..].find('\t').filter(|_| said.contains("tab"))?;
         text[begin..tab].rsplit('\n').next().is_some_and(|before| before.trim().is_empty()).then_some(tab)

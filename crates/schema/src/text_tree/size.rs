@@ -1,20 +1,20 @@
-//! Sizes of documents, with the values that aliases repeat.
+//! Limits the size of documents, including the values that aliases repeat.
 
 use std::ops::Range;
 
 use super::{Misread, Tree};
 
-/// Maximum number of values of a document. An alias counts as the values that it repeats.
+/// Maximum number of values in a document. An alias counts as all the values that it repeats.
 const MOST_VALUES: usize = 200_000;
-/// Maximum number of bytes of the texts of a document, including names of fields, the values that an alias repeats and
-/// those that an anchor keeps.
+/// Maximum number of bytes of all texts in a document. Includes field names, the values that
+/// aliases repeat, and the copies that are stored for anchors.
 const MOST_TEXT: usize = 16 << 20;
 
 /// The size of a part of a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) values: usize,
-    /// Bytes of texts and names.
+    /// Bytes of texts and field names.
     pub(super) text: usize,
 }
 
@@ -23,8 +23,10 @@ impl Size {
         Self { values: self.values - before.values, text: self.text - before.text }
     }
 
+    /// Adds the size of another part.
+    ///
     /// # Errors
-    /// The sum exceeds a limit.
+    /// Returns an error if the sum exceeds a limit.
     pub(super) fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
         self.values = self.values.saturating_add(more.values);
         self.text = self.text.saturating_add(more.text);

@@ -1,4 +1,4 @@
-//! Tests of the reader of YAML and JSON with places.
+//! Tests of the parser for YAML and JSON with positions.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,8 +1,9 @@
-//! Which texts of YAML are numbers that JSON has, beside the whole ones of 64 bits. It reads no document.
+//! Decides which YAML texts are JSON numbers, except for integers of 64 bits.
 
 use serde_json::Number;
 
-/// A whole number of more than 64 bits, where JSON's other numbers say the same digits, such as -9223372036854776000.
+/// Parses an integer of more than 64 bits, if the nearest double has the same significant digits,
+/// such as -9223372036854776000.
 pub(super) fn large_whole(text: &str) -> Option<Number> {
     let number: f64 = text.parse().ok()?;
     let shortest = format!("{number:e}");
@@ -11,7 +12,7 @@ pub(super) fn large_whole(text: &str) -> Option<Number> {
     Number::from_f64(number).filter(|_| digits(said) == digits(text))
 }
 
-/// Whether a text is a number with a point or an exponent.
+/// Returns true if a text is a number with a fraction or an exponent.
 pub(super) fn is_decimal(text: &str) -> bool {
     let (base, exponent) = match text.split_once(['e', 'E']) {
         Some((base, exponent)) => (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),

@@ -1,4 +1,8 @@
-//! `SqliteMemory`: memories in an SQLite file, found by their words with its full-text search. It keeps no runs.
+//! Stores memories in an SQLite file and finds them by words, with SQLite's full-text search.
+//!
+//! [`SqliteMemory`] implements the trait `Memory`. The table `memories` contains the entries, and
+//! the full-text table `memory_words` contains their words (`schema.sql`). All queries run on
+//! tokio's blocking threads, with one connection per opened file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,28 +20,32 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use crate::private_file::create_for_sqlite;
 use crate::store::StoreErrors;
 
-/// What the file says of itself in its header: `agfm`.
+/// The `application_id` in the header of the file: `agfm`.
 const APPLICATION_ID: i64 = 0x6167_666d;
 
-/// The version of the tables that this release writes.
+/// Version of the tables that this release writes.
 const VERSION: i64 = 1;
 
-/// The release of SQLite whose index of words can overwrite what is deleted: 3.42.
+/// SQLite 3.42, the first release whose full-text index can overwrite deleted words.
 const SECURE_WORDS: i32 = 3_042_000;
 
-/// How long to wait for a file that another process has locked.
+/// Time to wait for a file that another process has locked.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Keeps memories in an SQLite file and finds them by their words, with SQLite's full-text search (FTS5).
+/// A memory in an SQLite file. Entries are found by their words, with SQLite's full-text search
+/// (FTS5).
 ///
-/// An entry fits a query when it has a word of it; the more and the rarer the words, the better it fits (BM25). English
-/// words are compared by their stems, so that `seats` finds `seat`, and letters without their accents. Words are
-/// compared and no meanings: for these, implement [`Memory`] with embeddings.
+/// An entry matches a query if it contains at least one word of the query. Entries with more and
+/// rarer matching words rank higher (BM25). English words are compared by their stems, so that
+/// `seats` finds `seat`, and accents are ignored. The search compares words and not meanings; to
+/// search by meaning, implement [`Memory`] with embeddings.
 ///
-/// Any number of processes of one machine may use the file. It is one of its own: the file of a
-/// [`SqliteStore`](crate::SqliteStore) is refused. Clones share it. Queries and writes are executed on tokio's threads
-/// for blocking work; a write returns when it is on the disk. What is deleted is overwritten in the file, also in its index of
-/// words; for that the file is read by programs with SQLite 3.42 or newer, which is compiled in.
+/// Any number of processes on one machine may use the file at the same time. The file must be a
+/// separate one: the file of a [`SqliteStore`](crate::SqliteStore) is refused. Clones share the
+/// file. Queries and writes run on tokio's blocking threads, and a write returns when it is on the
+/// disk. Deleted content is overwritten in the file and in its full-text index. Because of this
+/// setting, other programs need SQLite 3.42 or newer to read the file. The compiled-in version is
+/// new enough.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -66,41 +74,47 @@ struct File {
 }
 
 impl SqliteMemory {
-    /// The most entries of one user, unless [`max_entries`](Self::max_entries) says another number.
+    /// Default of [`max_entries`](Self::max_entries): the maximum number of entries per user.
     pub const MAX_ENTRIES: usize = 10_000;
 
-    /// Opens a file. Creates it if it does not exist, on Unix with the mode 0600, so that only the user of the process can read
-    /// it. An existing file keeps its mode.
+    /// Opens a file, and creates it if it does not exist. On Unix a new file has the mode 0600, so
+    /// that only the user of the process can read it. An existing file keeps its mode.
     ///
     /// # Errors
-    /// `newer_version` when a newer release wrote the file; `damaged` when it is not an SQLite file; `locked`; `io` when its
-    /// folder is missing, it is read-only or the database of another program, such as a store. The file is then as it was.
+    /// - `newer_version`: a newer release wrote the file.
+    /// - `damaged`: the file is not an SQLite file.
+    /// - `locked`: another process has locked the file for more than 5 seconds.
+    /// - `io`: the folder is missing, the file is read-only, or the file is the database of another
+    ///   program, such as a store.
+    ///
+    /// The file is not changed then.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
         let file = blocking(move || File::open(path)).await?;
         Ok(Self { file: Arc::new(file), app: "".into(), max_entries: Self::MAX_ENTRIES })
     }
 
-    /// The memories of one of several applications that share the file: a user's memories in one are not found in another.
-    /// Default: the application whose name is empty.
+    /// Selects one of several applications that share the file. The memories of a user in one
+    /// application are not found in another. Default: the application with the empty name.
     #[must_use]
     pub fn of_app(mut self, app: impl Into<Arc<str>>) -> Self {
         self.app = app.into();
         self
     }
 
-    /// The most entries of one user; a further one fails as `full`. Default: [`MAX_ENTRIES`](Self::MAX_ENTRIES).
+    /// Sets the maximum number of entries per user. Saving another entry fails with `full`.
+    /// Default: [`MAX_ENTRIES`](Self::MAX_ENTRIES).
     #[must_use]
     pub fn max_entries(mut self, entries: usize) -> Self {
         self.max_entries = entries;
         self
     }
 
-    /// Removes what was saved before a time, of all users of the application, in one transaction, and returns how many
-    /// entries that were.
+    /// Removes the entries of all users of the application that were saved before `time`, in one
+    /// transaction. Returns the number of removed entries.
     ///
     /// # Errors
-    /// `locked`, `damaged`, `io`.
+    /// `locked`, `damaged` or `io`.
     pub async fn delete_before(&self, time: Timestamp) -> Result<u64, StoreError> {
         let app = Arc::clone(&self.app);
         self.write(move |tables| remove(tables, "app = ?1 AND time < ?2", params![app, millis(time)])).await
@@ -125,7 +139,7 @@ impl SqliteMemory {
     }
 }
 
-/// Why nothing was read or written.
+/// The reasons why a transaction failed.
 enum Failed {
     Refused(StoreError),
     Sql(rusqlite::Error),
@@ -155,7 +169,8 @@ impl File {
         let sql = |error| self.errors.sql(error);
         connection.busy_timeout(BUSY).map_err(sql)?;
         {
-            // All of it as it is at one moment: another process may be making the tables.
+            // One transaction for the check and the creation: another process may be creating the
+            // tables.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
             if self.is_empty(&transaction)? {
                 transaction.execute_batch(include_str!("schema.sql")).map_err(sql)?;
@@ -164,13 +179,14 @@ impl File {
                 transaction.commit().map_err(sql)?;
             }
         }
-        // What is deleted is overwritten, and not only forgotten.
+        // Overwrite deleted content in the file instead of only unlinking it.
         connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(sql)?;
         self.overwrite_deleted_words(connection)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(sql)
     }
 
-    /// The same of the index of words, which else marks a word as deleted and keeps it. The setting stays in the file.
+    /// Makes the full-text index overwrite deleted words. By default, FTS5 only marks a word as
+    /// deleted. The setting is stored in the file.
     fn overwrite_deleted_words(&self, connection: &Connection) -> Result<(), StoreError> {
         let sql = |error| self.errors.sql(error);
         let set = "SELECT count(*) FROM memory_words_config WHERE k = 'secure-delete' AND v = 1";
@@ -183,10 +199,10 @@ impl File {
         Ok(())
     }
 
-    /// Whether there is nothing in the file yet.
+    /// Returns true if the file is empty.
     ///
     /// # Errors
-    /// When it is not one of memories, or of a newer release.
+    /// Returns an error if the file is not a memory file, or if a newer release wrote it.
     fn is_empty(&self, connection: &Connection) -> Result<bool, StoreError> {
         let sql = |error| self.errors.sql(error);
         let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(sql);
@@ -211,7 +227,7 @@ impl File {
     }
 }
 
-/// Executes work that waits for a disk. A runtime that ends meanwhile may have left it undone.
+/// Runs work that waits for a disk. If the runtime shuts down, the work may not have been executed.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -221,17 +237,18 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// A time as SQLite keeps it.
+/// Converts a time to the integer that is stored in SQLite.
 fn millis(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The word that says whose an entry is. It narrows a search; what counts is the comparison of the columns.
+/// Returns the word that identifies the owner of an entry in the full-text index. It narrows a
+/// search. The comparison of the columns `app` and `user` decides.
 fn owner(app: &str, user: &str) -> String {
     sha256(format!("{}\0{app}\0{user}", app.len()).as_bytes())
 }
 
-/// Removes the entries of a condition, with their words.
+/// Removes the entries that match a condition, and their words in the index.
 fn remove(tables: &Connection, condition: &str, of: &[&dyn rusqlite::ToSql]) -> Result<u64, Failed> {
     let rows = format!("SELECT number FROM memories WHERE {condition}");
     tables.execute(&format!("DELETE FROM memory_words WHERE rowid IN ({rows})"), of)?;
@@ -258,6 +275,8 @@ impl Memory for SqliteMemory {
             let mine = "SELECT number FROM memories WHERE app = ?1 AND user = ?2 AND id = ?3";
             let known: Option<i64> =
                 tables.query_row(mine, params![app, user, entry.id], |row| row.get(0)).optional()?;
+            // Replacing an existing entry does not increase the count, so it is allowed at the
+            // limit.
             if known.is_none() {
                 let count = "SELECT count(*) FROM memories WHERE app = ?1 AND user = ?2";
                 let count: i64 = tables.query_row(count, params![app, user], |row| row.get(0))?;
@@ -273,6 +292,8 @@ impl Memory for SqliteMemory {
                 params![known, app, user, entry.id, millis(entry.time), run, entry.text, tags],
             )?;
             let number = known.unwrap_or_else(|| tables.last_insert_rowid());
+            // The full-text table has no unique key besides the rowid, so the old words are deleted
+            // first.
             tables.execute("DELETE FROM memory_words WHERE rowid = ?1", [number])?;
             let words = words(&entry.text).collect::<Vec<_>>().join(" ");
             tables.execute(
@@ -291,7 +312,8 @@ impl Memory for SqliteMemory {
             let wanted = match query.get_text() {
                 None => None,
                 Some(text) => {
-                    // Each word in quotes, and no sign of the query language in any.
+                    // Each word is quoted, so that no part of the text is read as query syntax.
+                    // `words` yields no quotes.
                     let wanted: Vec<String> = words(text).take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect();
                     if wanted.is_empty() {
                         return Ok(Vec::new());

@@ -11,5 +11,5 @@ CREATE TABLE memories (
     UNIQUE (app, user, id)
 );
 CREATE INDEX memories_by_time ON memories (app, user, time);
--- The words of each text, and as one word whose it is, so that a search passes over those of others.
+-- The words of each text, and its owner as a single word, so that a search skips the entries of other owners.
 CREATE VIRTUAL TABLE memory_words USING fts5(owner, words, tokenize = 'porter unicode61 remove_diacritics 2');

@@ -1,8 +1,10 @@
-//! The files of large artifacts, in a folder beside the database: `runs.db-artifacts/ab/cdef..` by the SHA-256 of the bytes,
-//! and `runs.db-artifacts/new/` for those that are being written.
+//! Stores large artifacts as files in a folder next to the database: `runs.db-artifacts/ab/cdef..`,
+//! named by the SHA-256 of the bytes, and `runs.db-artifacts/new/` for files that are being
+//! written.
 //!
-//! It does files alone: `artifact_rows.rs` says which run has which. No path is made of a name that somebody gave, no link
-//! is followed, and nobody but the user of the process can read what is here.
+//! This module only handles files; `artifact_rows.rs` records which run refers to which file. No
+//! path contains a name from user input, links are not followed, and only the user of the process
+//! can read the files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,10 +14,10 @@ use std::sync::Arc;
 use agentflow_core::__private::{private, sha256};
 use agentflow_core::store::{StoreError, StoreErrorKind};
 
-/// The folder of files that are being written.
+/// Name of the folder for files that are being written.
 const NEW: &str = "new";
 
-/// The SHA-256 of some bytes, in a form that is safe in a path: 64 hexadecimal digits in lower case.
+/// The SHA-256 of an artifact in a form that is safe in a path: 64 lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct FileHash(Arc<str>);
 
@@ -30,7 +32,8 @@ impl FileHash {
     }
 }
 
-/// Whether a text is the id of a writer, which is the name of a file in `new/`: the id of the process and a number.
+/// Returns true if a text is the id of a writer, which is a file name in `new/`: the id of the
+/// process and a number.
 fn is_writer(text: &str) -> bool {
     !text.is_empty() && text.len() < 100 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
@@ -40,18 +43,20 @@ pub(super) struct ArtifactFolder {
     path: Arc<Path>,
 }
 
-/// A file that is written and synced, and has no name of its own yet. Dropped, it is removed.
+/// A file that is written and synced, but not yet renamed to its hash. Dropping it removes the
+/// file.
 #[derive(Debug)]
 pub(super) struct NewFile(PathBuf);
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // It was renamed, or what is left is removed with the row that announced it.
+        // After a rename the file is no longer at this path. If the removal fails, the row in
+        // `loose_files` still names the file, and a later cleanup removes it.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// What a folder has at the path of some bytes.
+/// The result of reading the file of an artifact.
 pub(super) enum Found {
     Bytes(Vec<u8>),
     Missing(StoreError),
@@ -59,7 +64,7 @@ pub(super) enum Found {
 }
 
 impl ArtifactFolder {
-    /// That of a store's file.
+    /// Returns the folder for the artifacts of a store's file.
     pub(super) fn of(store: &Path) -> Self {
         let mut path = store.as_os_str().to_owned();
         path.push("-artifacts");
@@ -71,7 +76,7 @@ impl ArtifactFolder {
         self.path.join(folder).join(name)
     }
 
-    /// The bytes, which have the hash and so many bytes as were saved.
+    /// Reads an artifact and verifies its size and its hash.
     pub(super) fn read(&self, hash: &FileHash, size: u64) -> Result<Found, StoreError> {
         let path = self.file(hash);
         let damaged = |what: &str| {
@@ -94,7 +99,7 @@ impl ArtifactFolder {
             return Ok(Found::Damaged(damaged(&format!("has {length} bytes in the place of {size}"))));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-        // It may grow while it is read.
+        // The file may grow while it is read.
         file.take(size + 1).read_to_end(&mut bytes).map_err(|error| failed(&path, "be read", error))?;
         match sha256(&bytes) == hash.as_str() {
             true => Ok(Found::Bytes(bytes)),
@@ -102,22 +107,23 @@ impl ArtifactFolder {
         }
     }
 
-    /// Whether the bytes are there as they were saved.
+    /// Returns true if the file exists and has the saved content.
     pub(super) fn has(&self, hash: &FileHash, size: u64) -> bool {
         matches!(self.read(hash, size), Ok(Found::Bytes(_)))
     }
 
-    /// Whether there is a file of this length. Costs a look at its entry in the folder.
+    /// Returns true if a file of this size exists. This only reads the folder entry and not the
+    /// content.
     pub(super) fn has_entry(&self, hash: &FileHash, size: u64) -> bool {
         fs::symlink_metadata(self.file(hash)).is_ok_and(|entry| entry.is_file() && entry.len() == size)
     }
 
-    /// Whether there is anything at the path of a hash.
+    /// Returns true if any file or folder exists at the path of a hash.
     pub(super) fn exists(&self, hash: &FileHash) -> bool {
         fs::symlink_metadata(self.file(hash)).is_ok()
     }
 
-    /// Writes bytes to a file of a writer's own and waits until the disk has them.
+    /// Writes bytes to a new file that belongs to one writer, and waits until the disk has them.
     pub(super) fn write(&self, writer: &str, hash: &FileHash, bytes: &[u8]) -> Result<NewFile, StoreError> {
         let new = self.path.join(NEW);
         let place = self.file(hash);
@@ -135,11 +141,13 @@ impl ArtifactFolder {
         Ok(written)
     }
 
-    /// Gives a file that is written the name of its hash, and waits until the disk has that. Doing it again changes nothing.
+    /// Renames a written file to its hash, and waits until the disk has the new name. Repeating the
+    /// call changes nothing.
     pub(super) fn keep(&self, file: &NewFile, hash: &FileHash, size: u64) -> Result<(), StoreError> {
         let place = self.file(hash);
         match fs::rename(&file.0, &place) {
             Ok(()) => {}
+            // A retried transaction has already renamed the file.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_entry(hash, size) => {}
             Err(error) => return Err(failed(&place, "be made", error)),
         }
@@ -147,12 +155,12 @@ impl ArtifactFolder {
         sync_folder(folder).map_err(|error| failed(folder, "be written", error))
     }
 
-    /// Removes the file of a hash, if there is one.
+    /// Removes the file of a hash, if it exists.
     pub(super) fn remove(&self, hash: &FileHash) -> Result<(), StoreError> {
         remove(&self.file(hash))
     }
 
-    /// Removes what a writer has left.
+    /// Removes the unfinished file of a writer.
     pub(super) fn remove_new(&self, writer: &str) -> Result<(), StoreError> {
         match is_writer(writer) {
             true => remove(&self.path.join(NEW).join(writer)),
@@ -160,7 +168,8 @@ impl ArtifactFolder {
         }
     }
 
-    /// The hashes of all files, and the writers of those that are being written. What else is there belongs to somebody else.
+    /// Lists the hashes of all files, and the writers of unfinished files. Ignores files with other
+    /// names, which do not belong to the store.
     pub(super) fn list(&self) -> Result<(Vec<FileHash>, Vec<String>), StoreError> {
         let names = |folder: &Path| -> Result<Vec<String>, StoreError> {
             let entries = match fs::read_dir(folder) {
@@ -210,12 +219,12 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A folder, and not a link to one.
+/// Returns true for a folder, and false for a link to a folder.
 fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|entry| entry.is_dir())
 }
 
-/// Makes a folder that only this user may read, unless it is there.
+/// Creates a folder that only this user may read, if it does not exist.
 fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -230,7 +239,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that is there itself; `None` when a link or something else is.
+/// Opens a regular file. Returns `None` for a link, for a folder, and if a parent folder is a link.
 fn open(path: &Path) -> io::Result<Option<File>> {
     if !fs::symlink_metadata(path)?.is_file() || !path.ancestors().skip(1).take(2).all(is_folder) {
         return Ok(None);
@@ -244,7 +253,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Elsewhere a folder cannot be opened; the file system keeps its entries in order.
+/// Does nothing: outside Unix a folder cannot be opened, and the file system keeps its entries in
+/// order.
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps)]
 fn sync_folder(_path: &Path) -> io::Result<()> {

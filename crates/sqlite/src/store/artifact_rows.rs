@@ -1,9 +1,11 @@
-//! Which run has which artifact: small ones in the tables, large ones in files of `artifact_folder.rs`.
+//! Records which run refers to which artifact. Small artifacts are in the tables, large artifacts
+//! are files (`artifact_folder.rs`).
 //!
-//! A file is there before the commit that refers to it, and is removed after the one that takes its last reference away. In
-//! between, a row of `loose_files` names it, so that what a crash leaves is found without looking through the folder. A file
-//! gets its name, and is removed, within a write transaction, of which there is one at a time in all processes: so nobody
-//! removes a file that somebody else has just found there.
+//! A file exists before the commit that refers to it, and is removed after the commit that deletes
+//! its last reference. In between, a row of `loose_files` names the file, so that files left by a
+//! crash are found without listing the folder. Files are renamed and removed only within a write
+//! transaction. All processes together have at most one write transaction at a time, so no process
+//! removes a file that another process has just found.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,29 +24,30 @@ use super::sqlite_error::{Failed, StoreErrors};
 use super::tables::Tables;
 use super::writer::Abandoned;
 
-/// What [`SqliteStore::check_artifacts`] has found.
+/// The report of [`SqliteStore::check_artifacts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArtifactCheck {
-    /// How many files have the bytes that were saved.
+    /// Number of files with the saved content.
     pub whole: u64,
-    /// Files that a run refers to and that are not there.
+    /// Files that a run refers to and that do not exist.
     pub missing: Vec<PathBuf>,
-    /// Files that a run refers to and that have other bytes than were saved.
+    /// Files that a run refers to and whose content has changed.
     pub damaged: Vec<PathBuf>,
-    /// How many files no run referred to; they are removed.
+    /// Number of removed files, to which no run referred.
     pub removed: u64,
 }
 
-/// What a writer brings of a file.
+/// The contribution of a writer to the commit of a file.
 enum Brought {
-    /// The file existed and was whole.
+    /// The file existed and had the saved content.
     Nothing,
     File(NewFile),
 }
 
 impl SqliteStore {
-    /// Keeps bytes in a file. Dropped, it leaves at most a row that says there may be one.
+    /// Stores an artifact in a file. If the future is dropped, at most a row remains that names a
+    /// possible file.
     pub(super) async fn put_file(
         &self,
         run: &RunId,
@@ -56,7 +59,7 @@ impl SqliteStore {
         let writer = self.on_writer(move |tables| tables.announce_file(&id, epoch, &announced)).await?;
         let kept = self.bring_file(run, epoch, &hash, &writer, bytes).await;
         if kept.is_err() {
-            // It may have got its name before the transaction failed.
+            // The file may have been renamed before the transaction failed.
             let _ = self.on_writer(move |tables| tables.loosen_file(&hash, &writer)).await;
         }
         kept
@@ -74,6 +77,8 @@ impl SqliteStore {
         let mut may_be_there = true;
         loop {
             let (bytes, hash, writer, look) = (Arc::clone(&bytes), hash.clone(), Arc::clone(writer), may_be_there);
+            // The file is written on a reading thread, so that the writer does not wait for the
+            // disk.
             let (at, name) = (hash.clone(), Arc::clone(&writer));
             let brought = self
                 .read_with(move |_, errors| {
@@ -89,20 +94,22 @@ impl SqliteStore {
             if self.on_writer(kept).await? {
                 return Ok(());
             }
-            // The run that had it was deleted meanwhile.
+            // The run that referred to the file was deleted, and the file with it. Write the file
+            // again.
             may_be_there = false;
         }
     }
 
-    /// Removes the files that no run refers to any more, as far as that is known without looking through the folder. What
-    /// stands in its way is tried again later.
+    /// Removes the files that are listed as loose and to which no run refers. A file that cannot be
+    /// removed is tried again later.
     pub(super) async fn collect_files(&self) {
         if let Err(error) = self.on_writer(Tables::collect_files).await {
             tracing::warn!(%error, "files of artifacts that no run has any more could not be removed");
         }
     }
 
-    /// Does something on the writer's thread, in its turn: a file is waited for there.
+    /// Executes an operation on the writer's thread, after the operations that are already queued.
+    /// It may wait for files there.
     async fn on_writer<T: Send + 'static>(
         &self,
         act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
@@ -110,14 +117,19 @@ impl SqliteStore {
         self.0.writer.submit(None, Abandoned::Done, act).await
     }
 
-    /// Reads all files of artifacts beside the database and compares them with what was saved, and removes those that no run
-    /// refers to. A crash, or a file that could not be removed, leaves such files; the usual ones are removed when the
-    /// database is opened, or a run with artifacts is deleted, without this. Runs may be executed meanwhile.
+    /// Reads all artifact files, compares them with the saved hashes, and removes files that no run
+    /// refers to.
+    ///
+    /// A crash, or a file that could not be removed, leaves unreferenced files. The store removes
+    /// those that it knows of when it is opened and when a run with artifacts is deleted, so
+    /// calling this function is optional. Runs may be executed during the check.
     ///
     /// # Errors
-    /// `io` if a folder or a file cannot be read or removed, and the errors of reading a [`Store`](agentflow_core::store::Store).
+    /// `io` if a folder or a file cannot be read or removed, `locked` if runs are being deleted at
+    /// the same time, and the errors of reading a [`Store`](agentflow_core::store::Store).
     pub async fn check_artifacts(&self) -> Result<ArtifactCheck, StoreError> {
-        // Of what is listed now, only what has no reference afterwards is removed.
+        // The files are listed before the references are read. A file that is added later is not in
+        // the list, so it cannot be removed by mistake.
         let folder = ArtifactFolder::of(self.path());
         let (found, writers) = self.read_with(move |_, _| folder.list()).await?;
         let mut check = self.read_with(verify).await?;
@@ -137,6 +149,7 @@ fn verify(connection: &Connection, errors: &StoreErrors) -> Result<ArtifactCheck
         let hash = hash_in(&hash, errors)?;
         match folder.read(&hash, size.unsigned_abs())? {
             Found::Bytes(_) => check.whole += 1,
+            // The run may have been deleted after the rows were read.
             Found::Missing(_) if !is_referred_to(connection, &hash).map_err(sql)? => {}
             Found::Missing(_) => check.missing.push(folder.file(&hash)),
             Found::Damaged(_) => check.damaged.push(folder.file(&hash)),
@@ -155,12 +168,12 @@ fn hash_in(text: &str, errors: &StoreErrors) -> Result<FileHash, StoreError> {
     FileHash::parse(text).ok_or_else(|| errors.damaged("a row about an artifact has no hash"))
 }
 
-/// Whether there may be files that no run refers to.
+/// Returns true if there may be files that no run refers to.
 pub(super) fn has_loose_files(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT EXISTS (SELECT 1 FROM loose_files)", [], |row| row.get(0))
 }
 
-/// The bytes of an artifact, as they were saved.
+/// Returns the bytes of an artifact, after comparing them with the hash.
 pub(super) fn artifact(
     connection: &Connection,
     errors: &StoreErrors,
@@ -198,14 +211,14 @@ fn in_file(
     let Some(saved) = size()? else { return Ok(None) };
     match ArtifactFolder::of(errors.path()).read(&hash_in(hash, errors)?, saved)? {
         Found::Bytes(bytes) => Ok(Some(bytes.into())),
-        // The run may have been deleted meanwhile.
+        // The run may have been deleted in the meantime.
         Found::Missing(_) if size()?.is_none() => Ok(None),
         Found::Missing(error) | Found::Damaged(error) => Err(error),
     }
 }
 
 impl Tables {
-    /// Keeps bytes in the tables.
+    /// Stores bytes in the tables.
     pub(super) fn put_artifact(&mut self, run: &RunId, epoch: Epoch, hash: &str, bytes: &[u8]) -> Result<(), Failed> {
         let key = self.writable_key(run, epoch)?;
         self.connection()
@@ -214,7 +227,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Somebody is about to bring a file; gives the name by which he is known.
+    /// Records that a writer is about to add a file. Returns the id of the writer.
     fn announce_file(&mut self, run: &RunId, epoch: Epoch, hash: &FileHash) -> Result<Arc<str>, Failed> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         self.writable_key(run, epoch)?;
@@ -226,7 +239,7 @@ impl Tables {
         Ok(writer.into())
     }
 
-    /// A run has a file from now on; `false` when the file is not there any more.
+    /// Records that a run refers to a file. Returns false if the file no longer exists.
     fn keep_file(
         &mut self,
         run: &RunId,
@@ -257,7 +270,7 @@ impl Tables {
         self.connection().prepare_cached(sql)?.execute([hash, writer]).map(drop)
     }
 
-    /// A writer has given up: there may be a file, or there may not.
+    /// Records that a writer failed: the file may or may not exist.
     fn loosen_file(&mut self, hash: &FileHash, writer: &str) -> Result<(), Failed> {
         self.forget_loose(hash.as_str(), writer)?;
         self.connection()
@@ -266,7 +279,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes the artifacts away from a run; `true` when there may be files that nobody has any more.
+    /// Removes the references of a run to artifacts. Returns true if files may now be unreferenced.
     pub(super) fn remove_artifacts(&mut self, key: i64) -> rusqlite::Result<bool> {
         self.connection().prepare_cached("DELETE FROM artifacts WHERE run = ?1")?.execute([key])?;
         let loose = self
@@ -277,15 +290,17 @@ impl Tables {
             )?
             .execute([key])?;
         let removed = self.connection().prepare_cached("DELETE FROM artifact_files WHERE run = ?1")?.execute([key])?;
+        // The files may only be removed after this transaction is committed.
         if removed > 0 {
             self.note_removed_files();
         }
         Ok(loose + removed > 0)
     }
 
-    /// Removes the loose files that no run has and that no living process is about to bring.
+    /// Removes the loose files that no run refers to, except those of writers in a living process.
     pub(super) fn collect_files(&mut self) -> Result<(), Failed> {
-        // What this very transaction takes away is there again when it cannot be committed.
+        // This transaction removed references. If it is rolled back, the references exist again, so
+        // their files must not be removed before the commit.
         if self.has_removed_files() {
             return Ok(());
         }
@@ -312,7 +327,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether a writer belongs to a process that lives.
+    /// Returns true if a writer belongs to a living process.
     fn is_writing(&mut self, writer: &str) -> Result<bool, Failed> {
         match writer.rsplit_once('-') {
             Some((owner, _)) => match Owner::existing(self.errors().path()).filter(|own| own.id() == owner) {
@@ -323,7 +338,7 @@ impl Tables {
         }
     }
 
-    /// Removes of these files those that no run has, and gives how many.
+    /// Removes the files that no run refers to, and returns their number.
     fn remove_unknown(&mut self, found: &[FileHash], writers: &[String]) -> Result<u64, Failed> {
         if self.has_removed_files() {
             let text = "runs are being deleted; check again";

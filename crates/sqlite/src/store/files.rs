@@ -1,23 +1,23 @@
-//! Checks that the files that a store has open are still those at their paths.
+//! Checks that the open files of a store are still the files at their paths.
 //!
-//! A process that has a file open does not notice that somebody deletes or replaces it: it would continue in a file
-//! that nobody finds any more. SQLite's log and its index count too: without them, processes share neither writes nor
-//! locks.
+//! A process with an open file does not notice that the file was deleted or replaced. It would
+//! continue to write to a file that no other process can find. The write-ahead log and its index
+//! are checked too: without them, processes share neither writes nor locks.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a path stood for when the store was opened.
+/// The files that were at the paths when the store was opened.
 #[derive(Debug)]
 pub(super) struct OpenFiles(Vec<(PathBuf, Identity)>);
 
 impl OpenFiles {
-    /// The file of a store that was opened just now, and those that SQLite has beside it.
+    /// Records the file of a store that was opened just now, and SQLite's log and index next to it.
     pub(super) fn of(store: &Path) -> Self {
         Self::all(["", "-wal", "-shm"].map(|end| beside(store, end)))
     }
 
-    /// A file alone.
+    /// Records a single file.
     pub(super) fn one(path: PathBuf) -> Self {
         Self::all([path])
     }
@@ -26,29 +26,29 @@ impl OpenFiles {
         Self(paths.into_iter().filter_map(|path| identity(&path).ok().map(|of| (path, of))).collect())
     }
 
-    /// The first that is not at its path any more. Costs a look at each file's entry in its folder.
+    /// Returns the first file that is no longer at its path. Costs one metadata call per file.
     pub(super) fn replaced(&self) -> Option<&Path> {
         let is_other = |path: &Path, was: &Identity| match identity(path) {
             Ok(now) => now != *was,
-            // Anything else says nothing of the file.
+            // Other errors do not prove that the file was removed.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         self.0.iter().find(|(path, was)| is_other(path, was)).map(|(path, _)| path.as_path())
     }
 }
 
-/// Device and number of a file.
+/// Device and inode number of a file.
 #[cfg(unix)]
 type Identity = (u64, u64);
 
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
-    // Never by opening it: closing a file frees all locks that this process has on it.
+    // The file must not be opened: closing it would release all locks that this process has on it.
     std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Returns true if a file has more than one path: a hard link.
+/// Returns true if a file has more than one path (a hard link).
 pub(super) fn has_other_path(path: &Path) -> bool {
     #[cfg(unix)]
     return std::fs::metadata(path).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) > 1);
@@ -56,7 +56,8 @@ pub(super) fn has_other_path(path: &Path) -> bool {
     return false;
 }
 
-/// Finds another hard link of the file in its folder that has a log or journal of SQLite.
+/// Returns another hard link of the file, in the same folder, for which SQLite has a log or a
+/// journal.
 pub(super) fn path_with_log(path: &Path) -> Option<PathBuf> {
     if !has_other_path(path) {
         return None;
@@ -76,7 +77,7 @@ fn beside(store: &Path, end: &str) -> PathBuf {
     path.into()
 }
 
-/// Elsewhere a file that is open cannot be deleted or replaced.
+/// Outside Unix an open file cannot be deleted or replaced, so its identity is not compared.
 #[cfg(not(unix))]
 type Identity = ();
 

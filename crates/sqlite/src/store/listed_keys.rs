@@ -1,4 +1,5 @@
-//! Builds the SQL query for the keys of one page of runs. It reads them in the order of an index, without their records.
+//! Builds the SQL query for the keys of one page of runs. The query reads the keys in the order of
+//! an index, without the records.
 
 use agentflow_core::store::{RunFilter, RunStatus};
 use agentflow_core::time::Timestamp;
@@ -6,17 +7,18 @@ use rusqlite::types::Value;
 
 use super::row;
 
-/// A query with its parameters. Its first column is the key of a run; the newest run is first.
+/// A query with its parameters. The first column is the key of a run. The newest run is first.
 ///
-/// SQLite must not sort, since it would sort all remaining runs for each page. One index is chosen, and the other
-/// conditions hide their columns from the planner with a unary `+`. Several statuses are one query each, whose results
-/// SQLite merges. Of a tag, only runs that were created in the same millisecond are sorted.
+/// SQLite must not sort, because it would sort all remaining runs for each page. One index is
+/// chosen. The other conditions hide their columns from the planner with a unary `+`. Each of
+/// several statuses is a query, and SQLite merges the results. With a tag, SQLite sorts only runs
+/// that were created in the same millisecond.
 pub(super) struct ListedKeys {
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
 }
 
-/// The index that a list is read from.
+/// The index that orders the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Index {
     Age,
@@ -98,7 +100,8 @@ impl ListedKeys {
             self.values.push(millis(since));
         }
         if let Some(until) = filter.get_until() {
-            // On a further page, the position of the last run is the narrower bound, which the planner must use.
+            // On a further page, the position of the last run is the narrower bound. The planner
+            // must use that bound.
             let hidden = if filter.get_after().is_some() { "+" } else { "" };
             self.sql.push_str(&format!(" AND {hidden}{created} < ?"));
             self.values.push(millis(until));
@@ -136,7 +139,8 @@ mod tests {
     use crate::store::upgrade::MIGRATIONS;
     use crate::store::{reader, row};
 
-    /// Creates a database with this number of runs: three quarters have ended, and half belong to one session.
+    /// Creates a database with this number of runs: three quarters have ended, and half belong to
+    /// one session.
     fn filled(runs: i64) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         for migration in MIGRATIONS {
@@ -156,7 +160,8 @@ mod tests {
         connection
     }
 
-    /// Reads all pages of a list. Returns the number of runs and the number of steps of SQLite's virtual machine.
+    /// Reads all pages of a list. Returns the number of runs and the number of steps of SQLite's
+    /// virtual machine.
     fn pages(connection: &Connection, filter: &RunFilter) -> (usize, i64) {
         let (mut found, mut steps) = (Vec::new(), 0);
         let mut filter = filter.clone().limit(50);

@@ -1,7 +1,15 @@
-//! Runs in an SQLite file: the handle and its options. One thread writes, a few others read. The caller's thread waits for
-//! the disk only when its run is the only one that writes and the disk is quick.
+//! Runs in an SQLite file: [`SqliteStore`] and its options.
 //!
-//! The layout of the file is in `schema/`; it is stored, so it is only ever added to, by a new file there.
+//! An operation is encoded on the caller's thread and sent to the writer thread (`writer.rs`). The
+//! writer executes the operations of all runs, several per transaction (`tables.rs`). If a single
+//! run writes and the disk is fast, the caller's thread executes the write (`pace.rs`). Reads run
+//! on a few other threads (`pool.rs`, `reader.rs`).
+//!
+//! `owner.rs` records which process has a run open, `files.rs` detects replaced files, and
+//! `artifact_folder.rs` stores large artifacts.
+//!
+//! The tables are defined in `schema/`. Do not change the files there, because stores with these
+//! tables exist: a new version of the tables adds a file.
 
 mod artifact_folder;
 mod artifact_rows;
@@ -45,41 +53,58 @@ pub(crate) use self::sqlite_error::StoreErrors;
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
 
-/// Keeps runs in an SQLite file, which is made when it is not there.
+/// A store that keeps runs in an SQLite file. The file is created if it does not exist.
 ///
-/// A write is answered when it is on the disk; writes that come at the same time, of all runs, share one sync. Any
-/// number of processes of one machine may use the file at the same time, and a run is executed by one of them: a run
-/// that is open in a living process is `busy` for the others, and free the moment that process ends, however it ends.
-/// Within one process, opening a run again fences off the writer before.
+/// # Processes
 ///
-/// While another process has the file locked, as a backup does, runs wait and continue when it is free; see
-/// [`SqliteStoreBuilder::busy_timeout`].
+/// A write returns when it is on the disk. Simultaneous writes of all runs share one sync. Any
+/// number of processes on one machine may use the file at the same time, and each run is executed
+/// by one of them. A run that is open in a living process is `busy` for the others. It is free as
+/// soon as that process ends, even after a crash. Within one process, opening a run again fences
+/// off the earlier writer.
 ///
-/// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
-/// one `runs.db-owner-..` for each process that executes runs. On Unix they are created with the mode 0600; a file that exists
-/// keeps its mode. Open the file always by the same path: SQLite derives the path of the log from it, so a second path by a
-/// hard link is refused. Large [artifacts](agentflow_core::artifact) are files in the folder
-/// `runs.db-artifacts`, which only the user of the process can read; a copy has the database first and this folder after it,
-/// and [`check_artifacts`](Self::check_artifacts) says whether the two go together. Put it on a local disk: over a network file system
-/// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all
-/// of its files as one: SQLite takes a log that another file has left there for its own. A store whose file is no
-/// longer at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an
-/// open file cannot be removed.)
+/// While another process has locked the file, for example for a backup, runs wait. They continue
+/// when the lock is released; see [`SqliteStoreBuilder::busy_timeout`].
 ///
-/// What is deleted, a run with its artifacts or a session, is overwritten in the file. The log `runs.db-wal` has it until what is
-/// written later takes its place, at the latest until the last process closes the file; copies have what they have.
+/// # Files
 ///
-/// Clones share the file. Dropping the last one waits until everything that was asked for is written, or, when another
-/// process has the file locked, as long as the busy time-out. A process that is forked, and does not become another
-/// program, must not use the store, and keeps runs of its parent `busy` as long as it lives.
+/// `runs.db` comes with `runs.db-wal` and `runs.db-shm`, which belong to the database and must be
+/// copied with it, and with one `runs.db-owner-..` for each process that executes runs. On Unix,
+/// new files have the mode 0600, and an existing file keeps its mode. Always open the file by the
+/// same path: SQLite derives the path of the log from it, so a second path by a hard link is
+/// refused.
 ///
-/// SQLite is compiled into the program, once for all who use it there: the version of `libsqlite3-sys` is shared. The
-/// store works with rusqlite 0.29 to 0.41, so cargo finds one that goes with sqlx 0.7, 0.8 or 0.9.
+/// Large [artifacts](agentflow_core::artifact) are files in the folder `runs.db-artifacts`, which
+/// only the user of the process can read. To make a copy, copy the database first and this folder
+/// second. [`check_artifacts`](Self::check_artifacts) verifies that the two match.
 ///
-/// It writes on one thread and reads on a few, all of its own. A run that is the only one to write is written on the
-/// thread that polls it while the disk takes less than a quarter of a millisecond for a write: there, waking another thread
-/// costs more. Neither a lock nor another write is waited for on that thread. A paused tokio clock may run on while the
-/// file is waited for.
+/// Put the file on a local disk, because SQLite's locks are unreliable on a network file system.
+/// End the programs that use the file before you delete, move or restore it, and treat all of its
+/// files as one unit: SQLite would apply a log that remains from another database. If the file is
+/// removed from its path or replaced, the store stops reading and writing, and its operations fail
+/// with `replaced`. (On Windows an open file cannot be removed.)
+///
+/// The content of a deleted run, its artifacts and a deleted session are overwritten in the file.
+/// The log `runs.db-wal` contains the content until later writes replace it, at the latest until
+/// the last process closes the file. Copies of the file keep the content.
+///
+/// Clones share the file. Dropping the last clone waits until all requested writes are done. If
+/// another process has locked the file, it waits no longer than the busy time-out. A forked process
+/// that does not execute another program must not use the store, and keeps the runs of its parent
+/// `busy` as long as it lives.
+///
+/// # SQLite version
+///
+/// SQLite is compiled into the program. All crates of a program share one version of
+/// `libsqlite3-sys`. The store works with rusqlite 0.29 to 0.41, so cargo finds a version that is
+/// compatible with sqlx 0.7, 0.8 or 0.9.
+///
+/// # Threads
+///
+/// The store has one thread that writes and a few that read. If only one run writes, and the disk
+/// completes a write in less than a quarter of a millisecond, the write is executed on the thread
+/// that polls the run, because waking another thread costs more. This thread never waits for a lock
+/// or for another write. A paused tokio clock may advance while the store waits for the file.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -97,47 +122,66 @@ use self::writer::{Abandoned, Writer};
 pub struct SqliteStore(Arc<Shared>);
 
 struct Shared {
-    // Dropped first: the last connection to go is the writer's, which folds the write-ahead log into the file.
+    // Dropped first: the writer's connection must close last, because closing it
+    // copies the write-ahead log into the file.
     readers: Readers,
     writer: Writer,
-    /// The hashes of descriptions that are in the file.
+    /// Hashes of graph definitions that are known to be in the file.
     definitions: Definitions,
     limits: Limits,
 }
 
 type Definitions = Arc<Mutex<Recent<String, ()>>>;
 
-/// How many bytes a text may have.
+/// Maximum sizes in bytes.
 #[derive(Clone, Copy)]
 struct Limits {
     event: u64,
     snapshot: u64,
-    /// Artifacts of more bytes are files.
+    /// Larger artifacts are stored as files.
     artifact: u64,
 }
 
-/// At least so many hashes of descriptions are remembered.
+/// Minimum number of definition hashes that are remembered.
 const DEFINITIONS: usize = 1024;
 
-/// What SQLite takes in one row, less the other columns.
+/// SQLite's limit for one row, minus room for the other columns.
 const ROW: u64 = 999_000_000;
 
-/// So many times as large as an event may be a snapshot, which holds many.
+/// Maximum size of a snapshot, as a multiple of the maximum size of an event. A snapshot contains
+/// many events.
 const SNAPSHOT: u64 = 8;
 
-/// When a write counts as done.
+/// The durability of a completed write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Synchronous {
-    /// When the disk has it: it survives the end of the process and the loss of power.
+    /// The write is on the disk. It survives a crash of the process and a power failure.
     #[default]
     Full,
-    /// When the operating system has it: it survives the end of the process. The loss of power may take the last
-    /// writes, and never leaves half of one. Some ten times the rate of [`Full`](Self::Full) for one run at a time.
+    /// The operating system has the write. It survives a crash of the process. A power failure may
+    /// lose the last writes, but never leaves a partial write. About ten times as fast as
+    /// [`Full`](Self::Full) for one run at a time.
     Normal,
 }
 
-/// How a store is opened; made by [`SqliteStore::builder`].
+/// Options for opening a store. Created by [`SqliteStore::builder`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), agentflow::store::StoreError> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("runs.db");
+/// use std::time::Duration;
+///
+/// use agentflow::store::{RunFilter, SqliteStore, Store, Synchronous};
+///
+/// let builder = SqliteStore::builder(path).busy_timeout(Duration::from_secs(30));
+/// let store = builder.synchronous(Synchronous::Normal).open().await?;
+/// assert!(store.list(RunFilter::unfinished()).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SqliteStoreBuilder(Settings);
@@ -153,61 +197,75 @@ struct Settings {
 }
 
 impl SqliteStoreBuilder {
-    /// When a write counts as done. The default is [`Synchronous::Full`].
+    /// Sets the durability of a completed write. The default is [`Synchronous::Full`].
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.0.synchronous = synchronous;
         self
     }
 
-    /// How long to wait for a file that another process has locked. The default is 5 seconds.
+    /// Sets the time to wait for a file that another process has locked. The default is 5 seconds.
     ///
-    /// Opening the file and reading then fail as `locked`. A write waits on, for as long as it takes, since a run
-    /// should not end because another program locks its file: a warning names the runs that wait (`tracing`), once
-    /// after this time and then at growing distances, and the end of the wait is logged as information. Dropping the
-    /// future does not take the write back. Once all handles of the store are gone, writes that are still queued wait
-    /// this long; then they are lost, and an error is logged that names their runs.
+    /// After this time, opening the file and reading fail with `locked`. A write continues to wait
+    /// without a limit, because a run should not fail when another program locks its file. A
+    /// warning (`tracing`) names the waiting runs, once after this time and then at increasing
+    /// intervals. The end of the wait is logged at the level `info`. Dropping the future does not
+    /// cancel the write.
+    ///
+    /// After all handles of the store are dropped, queued writes wait for this time. Then they are
+    /// lost, and the store logs an error that names their runs.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.0.busy_timeout = timeout;
         self
     }
 
-    /// The most bytes that the file may have, before the error `full`. The write-ahead log and the files of artifacts beside
-    /// it are not counted.
-    /// Without it the disk is the limit.
+    /// Sets the maximum size of the file in bytes. A larger file is the error `full`. The
+    /// write-ahead log and the artifact files are not counted. By default, only the disk limits the
+    /// size.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.0.max_bytes = Some(bytes);
         self
     }
 
-    /// The most bytes that one event may have in its JSON form, such as the output of a step; a larger one fails as
-    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a
-    /// model, and SQLite takes 999 MB at most. A message for a run may be as large, and a snapshot of a run eight times
-    /// as large.
+    /// Sets the maximum size of one event in bytes of its JSON form, such as the output of a step.
+    /// A larger event fails with `too_large`, and its commit writes nothing.
+    ///
+    /// The default is 256 MiB, enough for the largest answer of a model. SQLite's limit is 999 MB.
+    /// The limit also applies to a message for a run. A snapshot of a run may be eight times as
+    /// large.
     pub fn max_event_bytes(mut self, bytes: u64) -> Self {
         self.0.max_event_bytes = bytes;
         self
     }
 
-    /// An [artifact](agentflow_core::artifact) of more bytes than these is stored as a separate file, in the folder `runs.db-artifacts` beside
-    /// `runs.db`; a smaller one is in the database. The default is 100,000: below some 100 kB SQLite reads and writes bytes
-    /// faster than a file system, above it the file system is faster
-    /// ([Internal Versus External BLOBs](https://sqlite.org/intern-v-extern-blob.html)). 0 makes each artifact a file, and
-    /// [`u64::MAX`] none. What is saved already stays where it is and is read wherever it is.
+    /// Sets the size in bytes above which an [artifact](agentflow_core::artifact) is stored as a
+    /// file, in the folder `runs.db-artifacts` next to `runs.db`. Smaller artifacts are stored in
+    /// the database.
+    ///
+    /// The default is 100,000: below about 100 kB SQLite is faster than a file system, above it the
+    /// file system is faster ([Internal Versus External
+    /// BLOBs](https://sqlite.org/intern-v-extern-blob.html)). 0 stores every artifact as a file,
+    /// [`u64::MAX`] stores none as a file. The setting applies to new artifacts. Existing artifacts
+    /// are read from both places.
     pub fn artifact_file_bytes(mut self, bytes: u64) -> Self {
         self.0.artifact_file_bytes = bytes;
         self
     }
 
-    /// Opens the file, makes it when it is not there, and brings one of an older release up to date.
+    /// Opens the file, creates it if it does not exist, and upgrades a file of an older release.
     ///
     /// # Errors
-    /// `newer_version` when a newer release wrote the file; `damaged` when it cannot be read or is not an SQLite file;
-    /// `locked`; `full`; `io` when its folder is missing, it is read-only or the database of another program. The file
-    /// is then as it was before.
+    /// - `newer_version`: a newer release wrote the file.
+    /// - `damaged`: the file cannot be read or is not an SQLite file.
+    /// - `locked`: another process has locked the file for longer than the busy time-out.
+    /// - `full`: the disk or the file is full.
+    /// - `io`: the folder is missing, the file is read-only, or the file is the database of another
+    ///   program.
+    ///
+    /// The file is not changed then.
     pub async fn open(self) -> Result<SqliteStore, StoreError> {
         let (writer, errors, files, has_loose_files) = Writer::start(self.0.clone()).await?;
         if has_loose_files {
-            // Nobody waits for it; its turn comes before that of the first run.
+            // The cleanup runs in the background, before the operations of the first run.
             drop(writer.submit(None, Abandoned::Done, Tables::collect_files));
         }
         let event = self.0.max_event_bytes.min(ROW);
@@ -220,15 +278,15 @@ impl SqliteStoreBuilder {
 }
 
 impl SqliteStore {
-    /// Opens a file with the defaults; see [`SqliteStoreBuilder::open`].
+    /// Opens a file with the default options. See [`SqliteStoreBuilder::open`].
     ///
     /// # Errors
-    /// As [`SqliteStoreBuilder::open`].
+    /// Same as [`SqliteStoreBuilder::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::builder(path).open().await
     }
 
-    /// Options for opening a file.
+    /// Returns options for opening a file.
     pub fn builder(path: impl Into<PathBuf>) -> SqliteStoreBuilder {
         SqliteStoreBuilder(Settings {
             path: path.into(),
@@ -240,7 +298,7 @@ impl SqliteStore {
         })
     }
 
-    /// The file, without links in its path.
+    /// Returns the path of the file, with links resolved.
     pub fn path(&self) -> &Path {
         self.0.readers.errors().path()
     }
@@ -252,7 +310,7 @@ impl SqliteStore {
         self.0.readers.read(read).await
     }
 
-    /// A write that is done in its turn, even when the future is dropped after its first poll.
+    /// Queues a write. It is executed even if the future is dropped after its first poll.
     async fn write<T: Send + 'static>(
         &self,
         run: &RunId,
@@ -266,7 +324,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the end of a thread, which has panicked or done everything. Only a thread itself does not wait for it.
+/// Waits until a thread has ended. A thread cannot join itself, so a call from that thread returns
+/// at once.
 fn join(thread: JoinHandle<()>) {
     if thread.thread().id() != thread::current().id() {
         let _ = thread.join();
@@ -284,7 +343,8 @@ impl Store for SqliteStore {
 
     async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
         let id = run.clone();
-        // A run that is open for nobody would be in everybody's way.
+        // If the future is dropped, the run must not be opened: without a handle, nothing would
+        // close it, and it would stay `busy` for all processes.
         self.0.writer.submit(Some(run), Abandoned::Left, move |tables| tables.open(&id)).await
     }
 
@@ -294,7 +354,8 @@ impl Store for SqliteStore {
     }
 
     async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
-        // Encoded here, on the thread of the run, so that the one writer has less to do.
+        // The events are encoded on the caller's thread, so that the single writer thread has less
+        // work.
         let rows = EventRow::of(run, append.after, &append.events, self.0.limits.event)?;
         let id = run.clone();
         self.write(run, move |tables| tables.append(&id, epoch, &append, &rows)).await
@@ -368,7 +429,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
-        // Under what is not a hash nothing becomes a file: its name is in no path.
+        // Only a valid hash may become a part of a path. Other names are stored in the tables.
         if let Some(hash) = FileHash::parse(sha256).filter(|_| bytes.len() as u64 > self.0.limits.artifact) {
             return self.put_file(run, epoch, hash, bytes).await;
         }
@@ -427,7 +488,8 @@ impl Store for SqliteStore {
 
     async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let id = run.clone();
-        // In a write transaction: only there does a lock file that nobody holds mean that its process has ended.
+        // Only within a write transaction does an unlocked owner file prove that its process has
+        // ended.
         self.write(run, move |tables| tables.holder(&id)).await
     }
 
@@ -455,7 +517,7 @@ impl Store for SqliteStore {
     }
 
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
-        // A process that has had no run open is sent nothing.
+        // A process that never opened a run receives no messages.
         let Some(owner) = Owner::existing(self.path()) else { return Ok(Vec::new()) };
         self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id())).await
     }

@@ -1,7 +1,9 @@
-//! Which process has a run open: each process holds a lock on a small file beside the store as long as it lives.
+//! Records which process has a run open: each process locks a small file next to the store for its
+//! lifetime.
 //!
-//! The operating system frees the lock when the process ends, however it ends, so nobody waits for a lease to run out.
-//! The lock only decides from whom a run may be taken; the epoch keeps two processes from writing one run.
+//! The operating system releases the lock when the process ends, even after a crash, so other
+//! processes do not wait for a lease to expire. The lock only decides if a run may be taken from a
+//! process. The epoch prevents two processes from writing to one run.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +16,7 @@ use fs4::{FileExt, TryLockError};
 
 use super::files::OpenFiles;
 
-/// This process, as it has runs of one store open. The file is there as long as this is.
+/// This process as the owner of runs in one store. The lock file exists as long as this value.
 #[derive(Debug)]
 pub(super) struct Owner {
     id: String,
@@ -23,18 +25,20 @@ pub(super) struct Owner {
     _lock: File,
 }
 
-/// One for each store file, shared by all handles of this process.
+/// The owner for each store file. All handles of this process share it.
 static OWNERS: Mutex<Vec<(PathBuf, Weak<Owner>)>> = Mutex::new(Vec::new());
 
 impl Owner {
-    /// The owner of this process. Locks its file when there is none, and removes files of processes that are no more.
+    /// Returns the owner for this process. If none exists, creates and locks its file, and removes
+    /// files of ended processes.
     ///
-    /// Only to be called within a write transaction of the store: so nobody takes a file that is not locked yet for one
-    /// that is not locked any more.
+    /// Call this only within a write transaction of the store. Otherwise another process could see
+    /// a file that is not locked yet, and remove it as the file of an ended process.
     pub(super) fn of_this_process(store: &Path) -> io::Result<Arc<Self>> {
         let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
         owners.retain(|(_, owner)| owner.strong_count() > 0);
-        // One whose file was deleted, say with its folder, would be taken for a process that is no more.
+        // If the owner's file was deleted, for example with its folder, other processes would take
+        // this process for an ended one. Then a new owner is created.
         let mut ours = owners.iter().filter(|(path, _)| path == store).filter_map(|(_, owner)| owner.upgrade());
         if let Some(owner) = ours.find(|owner| owner.file.replaced().is_none()) {
             return Ok(owner);
@@ -43,19 +47,20 @@ impl Owner {
         let id = format!("{}-{:016x}", process::id(), fastrand::u64(..));
         let path = file(store, &id);
         let lock = private(File::options().write(true).create_new(true)).open(&path)?;
+        // The new file has a random name, so no other process competes for the lock.
         FileExt::lock(&lock)?;
         let owner = Arc::new(Self { id, file: OpenFiles::one(path.clone()), path, _lock: lock });
         owners.push((store.to_owned(), Arc::downgrade(&owner)));
         Ok(owner)
     }
 
-    /// The owner of this process, if it has had runs of the store open.
+    /// Returns the owner for this process, if the process has had runs of the store open.
     pub(super) fn existing(store: &Path) -> Option<Arc<Self>> {
         let owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
         owners.iter().find(|(path, _)| path == store).and_then(|(_, owner)| owner.upgrade())
     }
 
-    /// What the store keeps of it.
+    /// The id that the store records.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -63,19 +68,19 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // What is left is removed by the next process.
+        // If this fails, the next process removes the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The process of an owner, for people, when it is alive.
+/// Returns a description of the owner's process if it is alive.
 pub(super) fn alive(store: &Path, id: &str) -> io::Result<Option<String>> {
     let alive = is_locked(&file(store, id))?;
     let number = id.split('-').next().unwrap_or(id);
     Ok(alive.then(|| format!("process {number}")))
 }
 
-/// Whether a process holds the file. A file that nobody holds is removed.
+/// Returns true if a process holds the lock on a file. Removes the file if no process holds it.
 fn is_locked(path: &Path) -> io::Result<bool> {
     let lock = match File::options().read(true).write(true).open(path) {
         Ok(lock) => lock,
@@ -95,7 +100,7 @@ fn is_locked(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the files of processes that are no more. One that cannot be looked at is in nobody's way.
+/// Removes the files of ended processes. Files that cannot be opened are skipped; they do no harm.
 fn sweep(store: &Path) {
     let (Some(folder), Some(name)) = (store.parent(), store.file_name()) else { return };
     let begin = format!("{}-owner-", name.to_string_lossy());

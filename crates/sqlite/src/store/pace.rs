@@ -1,35 +1,39 @@
-//! Judges whether a run that asks for a write should be written where it asks, and not by the store's thread: when it
-//! writes alone and the disk is quick, the way to that thread and back is most of what a write costs.
+//! Decides which thread executes a write: the caller's thread or the store's writer thread. If one
+//! run writes alone and the disk is fast, switching to the writer thread and back is most of the
+//! cost.
 //!
-//! It writes nothing. Runs that write at the same time go to the thread, where they share one sync.
+//! This module writes nothing. Runs that write at the same time use the writer thread, where they
+//! share one sync.
 
 use std::time::Duration;
 
 use agentflow_core::event::RunId;
 
-/// A disk that takes longer is waited for by the thread: whoever asks may have more to do than this run.
+/// Longest average write on the caller's thread. A slower disk would block a thread that may have
+/// other work.
 const QUICK: Duration = Duration::from_micros(250);
 
-/// A run that has made so many writes in a row writes alone.
+/// Number of consecutive writes after which a run counts as the only writer.
 const ALONE: u32 = 3;
 
-/// After so many writes outside of the thread one goes there, which also copies the write-ahead log into the file.
+/// Maximum number of consecutive writes outside the writer thread. The next write goes to the
+/// writer thread, which also copies the write-ahead log into the file.
 const IN_A_ROW: u32 = 256;
 
-/// How the store has been written lately.
+/// Statistics of the recent writes.
 #[derive(Default)]
 pub(super) struct Pace {
     last: Option<RunId>,
-    /// How many writes in a row were of that run.
+    /// Number of consecutive writes of the run `last`.
     of_last: u32,
-    /// How many of them were made outside of the thread since one was made there.
+    /// Number of writes on callers' threads since the last write on the writer thread.
     at_once: u32,
-    /// How long a write takes, mostly.
+    /// Moving average of the duration of a write.
     takes: Duration,
 }
 
 impl Pace {
-    /// Whether a write of a run is made where it is asked for.
+    /// Returns true if a write of this run should be executed on the caller's thread.
     pub(super) fn allows(&self, run: &RunId) -> bool {
         self.of_last >= ALONE
             && self.at_once < IN_A_ROW
@@ -37,13 +41,13 @@ impl Pace {
             && self.last.as_ref().is_some_and(|last| last == run)
     }
 
-    /// The run that wrote last has written where it asked.
+    /// Records a write that the last run executed on the caller's thread.
     pub(super) fn wrote_at_once(&mut self, took: Duration) {
         self.at_once += 1;
         self.took(took);
     }
 
-    /// The thread has written in one transaction what was asked about these runs.
+    /// Records one transaction of the writer thread, with the runs that it served.
     pub(super) fn wrote<'r>(&mut self, runs: impl Iterator<Item = Option<&'r RunId>>, took: Duration) {
         self.at_once = 0;
         for run in runs.flatten() {
@@ -56,7 +60,8 @@ impl Pace {
     }
 
     fn took(&mut self, took: Duration) {
-        // One slow write among many quick ones, such as that which copies the log, changes little. A disk that hangs does.
+        // The average limits the effect of one slow write, such as a write that copies the log. A
+        // disk that stays slow raises the average quickly.
         self.takes = (self.takes * 7 + took) / 8;
     }
 }

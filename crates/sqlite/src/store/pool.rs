@@ -1,5 +1,5 @@
-//! The store's threads for reading. They are its own, so that other blocking work of the program cannot keep a run from
-//! its journal.
+//! The store's threads for reading. They are separate from tokio's blocking threads, so that other
+//! blocking work of the program cannot delay a read of a journal.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,17 +14,18 @@ use super::files::OpenFiles;
 use super::sqlite_error::StoreErrors;
 use super::{Settings, join, lock, upgrade};
 
-/// Threads that read, each on a connection of its own. They begin when they are needed and end with this.
+/// A pool of reading threads, each with its own connection. Threads start on demand and end when
+/// the pool is dropped.
 pub(super) struct Readers(Arc<Pool>);
 
 struct Pool {
     settings: Settings,
     errors: StoreErrors,
     files: Arc<OpenFiles>,
-    /// The most threads.
+    /// Maximum number of threads.
     most: usize,
     state: Mutex<State>,
-    /// There is something to read, or nothing will be.
+    /// Signals a new job, or the end of the pool.
     changed: Condvar,
 }
 
@@ -32,7 +33,7 @@ struct Pool {
 struct State {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
-    /// How many threads wait for something to read.
+    /// Number of threads that wait for a job.
     idle: usize,
     closed: bool,
 }
@@ -50,7 +51,8 @@ impl Readers {
         &self.0.errors
     }
 
-    /// Queues a read now; the future is its answer. A read that nobody waits for any more is left out.
+    /// Queues a read and returns a future for its result. A job is skipped if its future was
+    /// dropped.
     pub(super) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection, &StoreErrors) -> Result<T, StoreError> + Send + 'static,
@@ -58,7 +60,7 @@ impl Readers {
         let (reply, answer) = oneshot::channel();
         let job = move |reader: &mut Reader<'_>| {
             if !reply.is_closed() {
-                // The future may have been dropped.
+                // The future may have been dropped in the meantime.
                 let _ = reply.send(reader.with(read));
             }
         };
@@ -96,7 +98,7 @@ impl Pool {
             let of = Arc::clone(pool);
             match thread::Builder::new().name("agentflow-read".to_owned()).spawn(move || of.work()) {
                 Ok(thread) => state.threads.push(thread),
-                // Those that are there will come to it.
+                // The existing threads will execute the job.
                 Err(_) if !state.threads.is_empty() => {}
                 Err(error) => {
                     state.jobs.clear();
@@ -110,11 +112,12 @@ impl Pool {
         Ok(())
     }
 
-    /// What a thread does: all there is to read, until the store is closed.
+    /// Executes jobs until the store is closed.
     fn work(&self) {
         let mut reader = Reader { pool: self, connection: None };
         while let Some(job) = self.next() {
-            // A panic is the end of a read, not of the thread.
+            // A panic ends the read but not the thread. The connection may be in an unknown state,
+            // so it is closed.
             if catch_unwind(AssertUnwindSafe(|| job(&mut reader))).is_err() {
                 reader.connection = None;
             }
@@ -137,14 +140,15 @@ impl Pool {
     }
 }
 
-/// What a thread reads with.
+/// The connection of one reading thread.
 struct Reader<'a> {
     pool: &'a Pool,
     connection: Option<Connection>,
 }
 
 impl Reader<'_> {
-    /// Reads from the file that others find at its path. The connection is kept when nothing is wrong with it.
+    /// Reads from the file, after a check that it is still the file at its path. The connection is
+    /// kept unless the read failed with an error that may be a fault of the connection.
     fn with<T>(
         &mut self,
         read: impl FnOnce(&Connection, &StoreErrors) -> Result<T, StoreError>,

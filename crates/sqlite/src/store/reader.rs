@@ -1,4 +1,4 @@
-//! The queries of the store, on a connection that can write nothing.
+//! The queries of the store, on a read-only connection.
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
@@ -33,6 +33,7 @@ pub(super) fn events(
         .map_err(sql)?;
     let mut rows = select.query(params![row::event_id(key, after), row::end_id(key), limit]).map_err(sql)?;
     let mut events = Vec::new();
+    // Sequence numbers have no gaps, so a different number means that an event is missing.
     for expected in after + 1.. {
         let Some(found) = rows.next().map_err(sql)? else { break };
         events.push(row::event(found, run, expected, errors)?);
@@ -40,7 +41,8 @@ pub(super) fn events(
     Ok(events)
 }
 
-/// A snapshot only makes reading shorter: one that is damaged is as good as none.
+/// Reads the snapshot of a run. A damaged snapshot is treated as missing, because the journal
+/// contains the same events.
 pub(super) fn snapshot(
     connection: &Connection,
     errors: &StoreErrors,
@@ -77,7 +79,7 @@ fn whole_snapshot(connection: &Connection, errors: &StoreErrors, run: &RunId) ->
         .map_err(|error| errors.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error))
 }
 
-/// The values of an owner: of one key, or all.
+/// Returns the values of an owner: the value of one key, or all values.
 pub(super) fn state(
     connection: &Connection,
     errors: &StoreErrors,
@@ -109,7 +111,8 @@ pub(super) fn record(
 }
 
 pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
-    // All at once where all are whole, which is nearly always.
+    // The fast path reads all records at once. It fails only if a record is damaged or from a newer
+    // release.
     let found = has_unknown_status(connection).map_err(|error| errors.sql(error)).and_then(|any| match any {
         true => Ok(None),
         false => listed(connection, errors, filter).map(Some),
@@ -138,11 +141,12 @@ fn listed(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> 
     Ok(runs)
 }
 
-/// Whether a run has a status that this release does not know: no list by status has it.
+/// Returns true if a run has a status that this release does not know. A list that selects by
+/// status would miss such a run.
 fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
     let mut known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
     known.sort_unstable();
-    // What is between two of them, so that the index answers.
+    // Ranges between two known statuses, so that the query uses the index.
     let between: Vec<_> =
         known.windows(2).map(|two| format!("status > '{}' AND status < '{}'", two[0], two[1])).collect();
     let sql = format!(
@@ -154,10 +158,11 @@ fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))
 }
 
-/// The same list, where something of a run cannot be read: each is looked at alone, so that it stands in nobody's way.
+/// Returns the same list, but reads each run separately, so that an unreadable run does not hide
+/// the others. Unreadable runs are reported with their errors.
 fn list_one_by_one(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
     let sql = |error| errors.sql(error);
-    // From the index alone: the rows themselves may be what cannot be read.
+    // The keys come from the index alone, because the rows may be unreadable.
     let mut keys = connection
         .prepare_cached("SELECT key, run_id FROM runs INDEXED BY runs_by_age ORDER BY created DESC, run_id DESC")
         .map_err(sql)?;
@@ -174,6 +179,7 @@ fn list_one_by_one(connection: &Connection, errors: &StoreErrors, filter: &RunFi
         match one.query_row([key], read).map_err(sql).and_then(|record| record) {
             Ok(record) if filter.admits(&record) => runs.push(record),
             Ok(_) => {}
+            // An unreadable run is not reported if its status proves that the filter excludes it.
             Err(_) if has_other_status(connection, key, filter) => {}
             Err(error) => {
                 let run = found.get_ref(1).map_err(sql)?;
@@ -185,7 +191,8 @@ fn list_one_by_one(connection: &Connection, errors: &StoreErrors, filter: &RunFi
     Ok(RunList::new(runs, unreadable))
 }
 
-/// Whether a run that cannot be read as a whole is known not to belong into a list, by its status.
+/// Returns true if the status of an unreadable run can be read and the filter does not
+/// select it.
 fn has_other_status(connection: &Connection, key: i64, filter: &RunFilter) -> bool {
     let status: rusqlite::Result<String> = connection
         .prepare_cached("SELECT status FROM runs WHERE key = ?1")
@@ -222,7 +229,7 @@ pub(super) fn definition(
         .map_err(|error| errors.sql(error))
 }
 
-/// The messages without an outcome for runs that a process has open.
+/// Returns the messages without an outcome for the runs that a process has open.
 pub(super) fn inbox(
     connection: &Connection,
     errors: &StoreErrors,
@@ -243,7 +250,7 @@ pub(super) fn inbox(
         .map_err(|error| errors.sql(error))
 }
 
-/// The outcome of a message.
+/// Returns the outcome of a message, if it has one.
 pub(super) fn outcome(
     connection: &Connection,
     errors: &StoreErrors,

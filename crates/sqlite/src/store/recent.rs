@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values by key. When it has too many, those go that were not used for longest; each request takes constant time.
+/// A map that evicts the values that were not used for the longest time. Each operation takes
+/// constant time.
 ///
-/// A value is young when it comes or is used. When there are too many young ones, all of them grow old together, and
-/// the old ones of before are forgotten.
+/// Values that were inserted or used recently are in the map `young`. When `young` is full, it
+/// becomes `old`, and the previous `old` values are evicted.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     young: HashMap<K, V>,
@@ -15,12 +16,13 @@ pub(super) struct Recent<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Recent<K, V> {
-    /// Holds at least the last `at_least` values that were used, and at most twice as many.
+    /// Creates a map that holds at least the last `at_least` used values, and at most twice as
+    /// many.
     pub(super) fn new(at_least: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), generation: at_least.max(1) }
     }
 
-    /// A value, which counts as used now.
+    /// Returns a value and marks it as used.
     pub(super) fn get(&mut self, key: &K) -> Option<&mut V> {
         if let Some((key, value)) = self.old.remove_entry(key) {
             self.insert(key, value);

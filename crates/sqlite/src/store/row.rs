@@ -1,4 +1,4 @@
-//! Events and run records as table rows, and back. It knows no SQL beyond the columns it names.
+//! Converts events and run records to table rows and back. It contains no SQL except column lists.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 use super::session_rows;
 use super::sqlite_error::StoreErrors;
 
-/// The most events of one run: a place has 32 bits of a row's id.
+/// Maximum number of events of one run: the sequence number has 32 bits in a row id.
 const MOST: u64 = u32::MAX as u64;
 
-/// An event that is ready to be written.
+/// An encoded event, ready to be written.
 pub(super) struct EventRow {
     pub(super) seq: i64,
     pub(super) time: i64,
@@ -31,11 +31,12 @@ pub(super) struct EventRow {
 }
 
 impl EventRow {
-    /// The rows of events that come after `after`, each of `limit` bytes at most.
+    /// Encodes the events that follow the event number `after`. Each may have at most `limit`
+    /// bytes.
     pub(super) fn of(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
         let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
         if after > MOST {
-            // No journal has so many.
+            // A journal cannot have this many events, so the caller's position is wrong.
             return Err(StoreError::fenced(run));
         }
         if after + events.len() as u64 > MOST {
@@ -43,6 +44,7 @@ impl EventRow {
                 "the run `{run}` has {after} events, and {MOST} are the most that a store keeps"
             )));
         }
+        // Events that are only shown live, such as model deltas, must not be recorded.
         let row = |(seq, event): (u64, &Event)| {
             if event.seq != seq || !event.is_recorded() {
                 let text = format!("event {} of the run `{run}` cannot be written as its event {seq}", event.id());
@@ -63,15 +65,15 @@ impl EventRow {
     }
 }
 
-/// The highest number of a run: a row's id has 31 bits for it.
+/// The highest key of a run: it has 31 bits in a row id.
 pub(super) const LAST_KEY: i64 = i32::MAX as i64;
 
-/// Reads the number of a run.
+/// Reads the key of a run.
 pub(super) fn key(row: &Row<'_>, column: usize) -> rusqlite::Result<i64> {
     within(row, column, 1..=LAST_KEY)
 }
 
-/// Reads the epoch of a run, after which there is another one.
+/// Reads the epoch of a run. It must be less than `i64::MAX`, so that the next epoch exists.
 pub(super) fn epoch(row: &Row<'_>, column: usize) -> rusqlite::Result<i64> {
     within(row, column, 0..=i64::MAX - 1)
 }
@@ -84,17 +86,17 @@ fn within(row: &Row<'_>, column: usize, range: RangeInclusive<i64>) -> rusqlite:
     }
 }
 
-/// The id of the row of an event: with `seq` 0 just before the first.
+/// Returns the row id of an event. With `seq` 0, it is just before the first event of the run.
 pub(super) fn event_id(key: i64, seq: i64) -> i64 {
     key << 32 | seq
 }
 
-/// The first id after the events of a run.
+/// Returns the first row id after the events of a run.
 pub(super) fn end_id(key: i64) -> i64 {
     (key + 1) << 32
 }
 
-/// The place of an event from its row's id.
+/// Returns the sequence number that a row id contains.
 pub(super) fn seq_of(id: i64) -> i64 {
     id & 0xffff_ffff
 }
@@ -103,9 +105,10 @@ pub(super) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What SQLite does not check: whether the bytes of a row are those that were written.
+/// Computes the checksum of a row. SQLite does not check that the bytes of a row are the bytes that
+/// were written.
 ///
-/// The function is part of the file format.
+/// The function is part of the file format and must not change.
 pub(super) fn sum(seq: i64, time: i64, path: &str, body: &str) -> i64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(FACTOR);
@@ -120,7 +123,8 @@ pub(super) fn sum(seq: i64, time: i64, path: &str, body: &str) -> i64 {
     text(text(sum, path), body).cast_signed()
 }
 
-/// Reads the columns `id, time, path, body, sum`. `expected` is the place it must have.
+/// Reads the columns `id, time, path, body, sum`, and checks that the event has the sequence number
+/// `expected`.
 pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErrors) -> Result<Event, StoreError> {
     let sql = |error| errors.sql(error);
     let damaged = |what: &str| {
@@ -141,7 +145,8 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     if sum(expected, time, path, body) != row.get::<_, i64>(4).map_err(sql)? {
         return Err(damaged("is not as it was written"));
     }
-    // The bytes are what was written: if this release cannot read an event, another one wrote it.
+    // The checksum matches, so the bytes are as written. If this release cannot read them, another
+    // release wrote them.
     let newer = || errors.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
     let time = Timestamp::from_millis(time.unsigned_abs());
@@ -151,7 +156,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     })
 }
 
-/// Whether a text has the form of events of all releases.
+/// Returns true if a text has the form that the events of all releases have.
 fn is_event(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Named {
@@ -161,7 +166,7 @@ fn is_event(body: &str) -> bool {
     serde_json::from_str::<Named>(body).is_ok()
 }
 
-/// An event of a snapshot: what is not the same in all of them. Its event is read where it stands in the text.
+/// An event in the body of a snapshot. `K` is the event, or its raw JSON when the snapshot is read.
 #[derive(Serialize, Deserialize)]
 struct Kept<P, K> {
     seq: u64,
@@ -170,7 +175,7 @@ struct Kept<P, K> {
     event: K,
 }
 
-/// The text of a snapshot, of `limit` bytes at most.
+/// Encodes a snapshot as JSON of at most `limit` bytes.
 pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Result<String, StoreError> {
     let kept: Vec<_> = snapshot
         .events
@@ -183,7 +188,7 @@ pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Res
     Ok(body)
 }
 
-/// Refuses a text of more bytes than the store takes; an event has a sentence of its own.
+/// Returns an error if a text exceeds the limit of the store. Events have a separate error message.
 pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result<(), StoreError> {
     if bytes as u64 <= limit {
         return Ok(());
@@ -192,7 +197,7 @@ pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result
     Err(StoreError::new(StoreErrorKind::TooLarge, text))
 }
 
-/// A snapshot from its text.
+/// Decodes a snapshot from its JSON.
 pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, serde_json::Error> {
     let kept: Vec<Kept<String, &RawValue>> = serde_json::from_str(body)?;
     let event = |Kept { seq, time, path, event }: Kept<String, &RawValue>| {
@@ -203,7 +208,7 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
     Ok(Snapshot::new(seq.unsigned_abs(), events?))
 }
 
-/// The columns that [`record`] reads, and where from.
+/// The columns that [`record`] reads, with the `FROM` clause.
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
      (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
@@ -211,12 +216,13 @@ pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.s
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
-/// The status of a run from its column.
+/// Parses the status of a run.
 pub(super) fn status(text: &str, version: i64, run: &RunId, errors: &StoreErrors) -> Result<RunStatus, StoreError> {
     text.parse().map_err(|_| unknown("status", text, version, run, errors))
 }
 
-/// A word of a newer release is in a run that such a release has had open.
+/// Returns the error for a value that this release does not know. A newer release may have written
+/// the run; otherwise the row is damaged.
 fn unknown(column: &str, word: &str, version: i64, run: &RunId, errors: &StoreErrors) -> StoreError {
     match version > i64::from(RunStarted::VERSION) {
         true => errors.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
@@ -248,13 +254,13 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     record.pause_reason = pause_reason;
     record.error = maybe(5)?;
     record.updated = number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs()));
-    // A count that is damaged is read from the journal.
+    // A damaged usage is treated as missing and is then computed from the journal.
     record.usage = maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok());
     record.events = number(7)?.map_or(0, |id| seq_of(id).unsigned_abs());
     Ok(record)
 }
 
-/// Columns of a record that change while the run is executed.
+/// The columns of a record that change while the run is executed.
 #[derive(PartialEq)]
 pub(super) struct Changing {
     status: RunStatus,
@@ -276,7 +282,7 @@ impl Changing {
     }
 }
 
-/// Returns the JSON of the tokens of a run.
+/// Returns the token usage of a run as JSON.
 pub(super) fn usage(record: &RunRecord) -> Option<String> {
     record.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok())
 }

@@ -1,5 +1,5 @@
-//! The sessions in the tables: their rule when a run is written, their records, their deletion. The runs of a session are
-//! found by the columns of their rows; no journal is read.
+//! Session operations: the check when a run of a session is written, the session records, and the
+//! deletion. The queries use the columns of the runs and read no journals.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use super::sqlite_error::{Failed, StoreErrors};
 use super::tables::Tables;
 use super::{reader, row};
 
-/// The columns of a run's place.
+/// Returns the columns for the place of a run in its session.
 pub(super) fn columns(place: Option<&SessionPlace>) -> (Option<&str>, Option<i64>, Option<&str>) {
     let number = place.map(|place| row::number(place.number));
     (place.map(|place| &*place.session), number, place.and_then(|place| place.after.as_ref()).map(RunId::as_str))
 }
 
-/// The place of a run from its columns.
+/// Returns the place of a run in its session from the columns.
 pub(super) fn place(session: Option<String>, number: Option<i64>, after: Option<String>) -> Option<Box<SessionPlace>> {
     let (session, number) = (session?, number?.unsigned_abs());
     Some(Box::new(SessionPlace::new(session, number, after.map(RunId::new))))
 }
 
-/// A condition on the statuses of runs that have not ended, as the index of them has it.
+/// SQL condition for runs that have not ended. It must match the condition of the index
+/// `unfinished_runs_by_session`, so that SQLite uses the index.
 const UNFINISHED: &str = "status NOT IN ('success', 'failed', 'cancelled')";
 
 fn unfinished(connection: &Connection, session: &str) -> rusqlite::Result<Option<RunId>> {
@@ -33,12 +34,14 @@ fn unfinished(connection: &Connection, session: &str) -> rusqlite::Result<Option
     select.query_row([session], |row| row.get::<_, String>(0)).optional().map(|run| run.map(RunId::new))
 }
 
-/// Whether a run of a session may begin now.
+/// Returns an error if a run must not start at this place of its session: another run of the
+/// session has not ended, or the place is not the next one.
 pub(super) fn check(connection: &Connection, place: &SessionPlace) -> Result<(), Failed> {
     let session = &*place.session;
     if let Some(unfinished) = unfinished(connection, session)? {
         return Err(StoreError::session_busy(session, &unfinished).into());
     }
+    // The caller chose the number from the session's record. Another run may have started since.
     let last: Option<i64> = connection
         .prepare_cached("SELECT max(session_number) FROM runs WHERE session = ?1")?
         .query_row([session], |row| row.get(0))?;
@@ -48,7 +51,8 @@ pub(super) fn check(connection: &Connection, place: &SessionPlace) -> Result<(),
     }
 }
 
-/// Whether a run of a session may continue after its end.
+/// Returns an error if a run must not continue after its end, because another run of its session
+/// has not ended.
 pub(super) fn check_again(connection: &Connection, run: &RunRecord) -> Result<(), Failed> {
     let Some(place) = run.session.as_ref().filter(|_| !run.status.has_ended()) else { return Ok(()) };
     match unfinished(connection, &place.session)?.filter(|unfinished| *unfinished != run.run_id) {
@@ -57,7 +61,8 @@ pub(super) fn check_again(connection: &Connection, run: &RunRecord) -> Result<()
     }
 }
 
-/// The record of a session.
+/// Returns the record of a session. It needs at most four runs: the first, the last, the last
+/// successful and the unfinished one.
 pub(super) fn session(
     connection: &Connection,
     errors: &StoreErrors,
@@ -74,14 +79,14 @@ pub(super) fn session(
     reader::records(connection, errors, &sql, [Value::Text(session.to_owned())]).map(SessionRecord::of)
 }
 
-/// The sessions that a filter selects.
+/// Returns the sessions that a filter selects.
 pub(super) fn sessions(
     connection: &Connection,
     errors: &StoreErrors,
     filter: &SessionFilter,
 ) -> Result<Vec<SessionRecord>, StoreError> {
     let wrong = |error| errors.sql(error);
-    // All of it as it is at one moment.
+    // The transaction makes all queries see the same state.
     let moment = connection.unchecked_transaction().map_err(wrong)?;
     let mut sql = "SELECT session FROM runs WHERE session_number = 1".to_owned();
     let mut values: Vec<Value> = Vec::new();
@@ -111,7 +116,8 @@ pub(super) fn sessions(
 }
 
 impl Tables {
-    /// Removes a session with all of its runs; also gives whether it may have left files.
+    /// Removes a session with all of its runs. Returns the number of runs, and `true` if artifact
+    /// files may now be unreferenced.
     pub(super) fn delete_session(&mut self, session: &str) -> Result<(u64, bool), Failed> {
         let connection = self.connection();
         if let Some(unfinished) = unfinished(connection, session)? {

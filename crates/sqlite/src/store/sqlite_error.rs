@@ -1,4 +1,5 @@
-//! Turns errors of SQLite into `StoreError`s whose sentence says what to do. It never repairs anything.
+//! Converts SQLite errors to `StoreError`s with a message that explains the fix. It repairs
+//! nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use rusqlite::ErrorCode;
 
 use super::{Settings, files};
 
-/// Why a request could not be done.
+/// The reasons why an operation failed.
 pub(super) enum Failed {
-    /// It asks for what may not be. It has written nothing.
+    /// The operation is not allowed. It has written nothing.
     Refused(StoreError),
-    /// SQLite could not do it. What it has written is to be rolled back.
+    /// SQLite failed. The caller must roll back the transaction.
     Sql(rusqlite::Error),
 }
 
@@ -29,16 +30,16 @@ impl From<StoreError> for Failed {
     }
 }
 
-/// A version further ahead than this was written by no release, but by a fault.
+/// Maximum plausible distance to a newer version. A larger version number is treated as damage.
 const PLAUSIBLE: i64 = 1_000;
 
-/// Whether somebody else has a lock that stands in the way. It may be gone the next moment.
+/// Returns true if another connection holds a lock. A retry may succeed.
 pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
 }
 
-/// Makes the errors of one store, which name its file.
+/// Creates the errors of one store. Their messages contain the path of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreErrors {
     path: Arc<PathBuf>,
@@ -50,7 +51,7 @@ impl StoreErrors {
         Self::of(path, settings.busy_timeout)
     }
 
-    /// Those of another file than a store's, which waits so long for a lock.
+    /// Creates the errors for a file that is not a store, with the given busy time-out.
     pub(crate) fn of(path: PathBuf, busy_timeout: Duration) -> Self {
         Self { path: Arc::new(path), busy_timeout }
     }
@@ -59,8 +60,8 @@ impl StoreErrors {
         &self.path
     }
 
-    /// Refuses a file whose log belongs to another hard link of it: SQLite derives the path of the log from the path that it
-    /// is given.
+    /// Returns an error if SQLite's log belongs to another hard link of the file. SQLite derives
+    /// the path of the log from the path of the database.
     pub(crate) fn check_only_path(&self) -> Result<(), StoreError> {
         match files::path_with_log(&self.path) {
             Some(other) => Err(self.io(format_args!(
@@ -71,7 +72,7 @@ impl StoreErrors {
         }
     }
 
-    /// The error of a statement.
+    /// Converts the error of a statement.
     pub(crate) fn sql(&self, error: rusqlite::Error) -> StoreError {
         let path = self.path.display();
         let (kind, text) = match error.sqlite_error_code() {
@@ -109,6 +110,7 @@ impl StoreErrors {
                     "`{path}` cannot be opened; check that it is a file, and that this user may read and write it and its folder"
                 ),
             ),
+            // A likely cause: the file is also open by its other path, with another log.
             Some(ErrorCode::SystemIoFailure) if files::has_other_path(&self.path) => {
                 let what = "has another path, a hard link, by which it may be open; open it by one of its paths only";
                 return self.io(what).caused_by(error);
@@ -119,6 +121,7 @@ impl StoreErrors {
                     "the disk does not read or write `{path}` ({error}); what was written before is kept as far as the disk has it; check the disk, then resume the run"
                 ),
             ),
+            // These errors mean that a column has an unexpected type or value.
             None if matches!(
                 error,
                 rusqlite::Error::FromSqlConversionFailure(..)
@@ -134,7 +137,7 @@ impl StoreErrors {
         StoreError::new(kind, text).caused_by(error)
     }
 
-    /// The data is not what was written.
+    /// Returns the error for data that is not as it was written.
     pub(super) fn damaged(&self, what: impl std::fmt::Display) -> StoreError {
         StoreError::new(
             StoreErrorKind::Damaged,
@@ -145,7 +148,7 @@ impl StoreErrors {
         )
     }
 
-    /// Another release has written it.
+    /// Returns the error for data of a newer release.
     pub(super) fn newer(&self, what: impl std::fmt::Display) -> StoreError {
         StoreError::new(
             StoreErrorKind::NewerVersion,
@@ -156,7 +159,7 @@ impl StoreErrors {
         )
     }
 
-    /// A version that this release does not know: of a newer release, or of none.
+    /// Returns the error for an unknown version number: a newer release, or damage.
     pub(crate) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
         match version {
             version if version > known && version - known <= PLAUSIBLE => self.newer(what),
@@ -164,7 +167,7 @@ impl StoreErrors {
         }
     }
 
-    /// One of its files is not at its path any more.
+    /// Returns the error for a file that is no longer at its path.
     pub(super) fn replaced(&self, file: &Path) -> StoreError {
         StoreError::new(
             StoreErrorKind::Replaced,
@@ -175,7 +178,8 @@ impl StoreErrors {
         )
     }
 
-    /// The store was given up while somebody else had the file locked.
+    /// Returns the error for a write that was lost because the store was dropped while another
+    /// process had locked the file.
     pub(super) fn given_up(&self) -> StoreError {
         StoreError::new(
             StoreErrorKind::Locked,
@@ -190,7 +194,7 @@ impl StoreErrors {
         self.io("is read-only; give this user the right to write it and its folder")
     }
 
-    /// Something that stands in the way, as the rest of a sentence that begins with the path.
+    /// Returns an `io` error. `what` continues a sentence that starts with the path.
     pub(crate) fn io(&self, what: impl std::fmt::Display) -> StoreError {
         StoreError::new(StoreErrorKind::Io, format!("`{}` {what}", self.path.display()))
     }

@@ -1,5 +1,6 @@
-//! The writes of the store, within a transaction that `writer.rs` begins and ends. Each request checks its conditions
-//! before it writes, so a refused one leaves nothing in the transaction that it shares with others.
+//! The writes of the store. `writer.rs` begins and ends the transactions. Each operation checks its
+//! conditions before it writes, because operations share a transaction: a refused operation must
+//! leave no changes in it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,32 +21,34 @@ use super::session_rows;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
 
-/// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
+/// Length of the write-ahead log, in pages, at which SQLite copies it into the file. Same as
+/// SQLite's default.
 const LONG_LOG: i64 = 1000;
 
-/// How long an outcome is kept that no sender has read, as [`Store`](agentflow_core::store::Store) documents.
+/// Time to keep an outcome that its sender has not read, as documented by
+/// [`Store`](agentflow_core::store::Store).
 const OUTCOMES_KEPT: Duration = Duration::from_secs(3600);
 
-/// At least so many runs are kept in memory, of those that were written last.
+/// Minimum number of recently written runs that are cached.
 const KNOWN: usize = 16_384;
 
 pub(super) struct Tables {
     connection: Connection,
     errors: StoreErrors,
     files: Arc<OpenFiles>,
-    /// This process, once it has had a run open.
+    /// This process as an owner, once it has had a run open.
     owner: Option<Arc<Owner>>,
-    /// What the tables say of runs that are open here.
+    /// Cached rows of runs that are open in this process.
     known: Recent<RunId, Known>,
-    /// What SQLite says of the file's version, which changes when another connection has written.
+    /// SQLite's `data_version`. It changes when another connection has written to the file.
     version: i64,
-    /// How often it has changed: what was known before is looked at again.
+    /// Number of changes of `version`. A cached row with a smaller number must be validated again.
     changes: u64,
-    /// How long a lock is waited for, at most.
+    /// Maximum time to wait for a lock.
     wait: Duration,
-    /// Whether it is waited for, and the write-ahead log copied into the file when it is long.
+    /// `true` if transactions wait for locks and copy a long write-ahead log into the file.
     patient: bool,
-    /// Whether this transaction has taken files of artifacts away from runs.
+    /// `true` if this transaction has removed references to artifact files.
     removed_files: bool,
 }
 
@@ -53,12 +56,12 @@ struct Known {
     key: i64,
     epoch: i64,
     owned: bool,
-    /// How often the file had changed when the epoch was seen last.
+    /// The value of `changes` when the epoch was read.
     seen: u64,
     record: RunRecord,
 }
 
-/// The first events of a run.
+/// The first events of a run, with the run's record.
 pub(super) struct First {
     pub(super) record: RunRecord,
     pub(super) rows: Vec<EventRow>,
@@ -82,8 +85,8 @@ impl Tables {
         }
     }
 
-    /// Whether the next transactions wait for locks and copy the write-ahead log into the file when it is long: both may
-    /// take a while.
+    /// Enables or disables two slow actions of the next transactions: waiting for locks, and
+    /// copying a long write-ahead log into the file.
     pub(super) fn patient(&mut self, patient: bool) -> rusqlite::Result<()> {
         if self.patient != patient {
             let (wait, pages) = if patient { (self.wait, LONG_LOG) } else { (Duration::ZERO, 0) };
@@ -98,9 +101,11 @@ impl Tables {
         &self.errors
     }
 
-    /// Begins a transaction, in the file that others find at its path.
+    /// Begins a write transaction, and checks that the file is still at its path.
     pub(super) fn begin(&mut self) -> Result<(), Failed> {
         self.removed_files = false;
+        // The files are checked after the lock is taken. A replaced file is the more useful error,
+        // so it is reported even if the transaction could not begin.
         let begun = self.run("BEGIN IMMEDIATE");
         if let Some(file) = self.files.replaced() {
             let replaced = self.errors.replaced(file);
@@ -120,10 +125,10 @@ impl Tables {
         self.run("COMMIT")
     }
 
-    /// Undoes what was written since [`begin`](Self::begin).
+    /// Undoes the writes since [`begin`](Self::begin).
     pub(super) fn roll_back(&mut self) {
         self.known.clear();
-        // SQLite rolls back by itself when the disk is full or fails.
+        // SQLite rolls back automatically if the disk is full or fails.
         if !self.connection.is_autocommit() {
             let _ = self.run("ROLLBACK");
         }
@@ -138,6 +143,7 @@ impl Tables {
         if self.key(run)?.is_some() {
             return Err(StoreError::exists(run).into());
         }
+        // Keys are a part of the row ids of events, so they must not exceed 31 bits.
         self.has_key_left()?;
         let owner = self.owner()?;
         let record = &first.record;
@@ -168,6 +174,7 @@ impl Tables {
                 after,
                 row::usage(record),
             ])?;
+        // SQLite assigned the key of the new run.
         let key = self.connection.last_insert_rowid();
         for (tag, value) in &record.tags {
             self.connection
@@ -186,8 +193,10 @@ impl Tables {
             return Err(StoreError::ended(run, row.status).into());
         }
         let owner = self.owner()?;
+        // The cached row has the old epoch.
         self.known.remove(run);
         self.connection
+            // The new epoch fences off the previous writer.
             .prepare_cached("UPDATE runs SET epoch = epoch + 1, owner = ?2, version = max(version, ?3) WHERE key = ?1")?
             .execute(params![row.key, owner.id(), RunStarted::VERSION])?;
         Ok(Epoch((row.epoch + 1).unsigned_abs()))
@@ -197,9 +206,11 @@ impl Tables {
         self.at_rest(run)?;
         self.known.remove(run);
         let mut known = self.look_up(run)?;
+        // The caller built the events on an outdated journal.
         if known.record.events != after {
             return Err(StoreError::fenced(run).into());
         }
+        // The run is not executed, so it has no owner afterwards.
         known.owned = false;
         let key = known.key;
         events.iter().for_each(|event| known.record.apply(event));
@@ -216,7 +227,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes a run; `true` when it may have left files.
+    /// Removes a run. Returns true if artifact files may now be unreferenced.
     pub(super) fn delete(&mut self, run: &RunId) -> Result<bool, Failed> {
         let row = self
             .connection
@@ -232,7 +243,7 @@ impl Tables {
             _ => Err(error),
         })?;
         self.held_by_nobody_else(run, holder)?;
-        // What of a run is damaged hinders nobody from removing it: nobody can read or end it.
+        // A damaged run may be removed, because it can be neither read nor ended.
         if let Some(status) = status.parse::<RunStatus>().ok().filter(|status| !status.has_ended())
             && self.look_up(run).is_ok()
         {
@@ -256,7 +267,8 @@ impl Tables {
         &self.connection
     }
 
-    /// Removes a run with all that belongs to it; `true` when it may have left files.
+    /// Removes a run with its events, messages, tags and artifacts. Returns true if artifact files
+    /// may now be unreferenced.
     pub(super) fn remove(&mut self, run: &RunId, key: i64) -> Result<bool, Failed> {
         self.known.remove(run);
         let loose = self.remove_artifacts(key)?;
@@ -273,7 +285,7 @@ impl Tables {
         Ok(loose)
     }
 
-    /// A run that no living process but this one executes.
+    /// Returns a run that no other living process has open.
     fn at_rest(&mut self, run: &RunId) -> Result<AtRest, Failed> {
         let row = self
             .connection
@@ -307,7 +319,7 @@ impl Tables {
         owner::alive(self.errors.path(), holder).map_err(|error| self.no_lock(error))
     }
 
-    /// The other living process that has a run open.
+    /// Returns the other living process that has a run open.
     pub(super) fn holder(&mut self, run: &RunId) -> Result<Option<String>, Failed> {
         let holder: Option<Option<String>> = self
             .connection
@@ -324,7 +336,7 @@ impl Tables {
     pub(super) fn close(&mut self, run: &RunId, epoch: Epoch) -> Result<(), Failed> {
         let known = match self.writable(run, epoch) {
             Ok(known) => known,
-            // A writer that is fenced off has nothing to give up.
+            // A writer that was fenced off no longer has the run open.
             Err(Failed::Refused(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -366,6 +378,7 @@ impl Tables {
         if changed {
             self.update(run, !ended)?;
         }
+        // An ended run executes no more requests.
         if changed && ended {
             self.connection
                 .prepare_cached("DELETE FROM messages WHERE run = ?1 AND outcome IS NULL")?
@@ -374,8 +387,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Writes the columns that follow from events, and whether this process has the run open: one that has ended is
-    /// nobody's, so who opens it again need not ask whether this process is alive.
+    /// Writes the columns that are derived from events, and the owner. A run that has ended gets no
+    /// owner, so a process that opens it again does not need to check if this process is alive.
     fn update(&mut self, run: &RunId, open: bool) -> Result<(), Failed> {
         let owner = self.owner.clone();
         let Some(Known { key, owned, record, .. }) = self.known.get(run) else { return Ok(()) };
@@ -414,7 +427,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Changes values that outlive runs.
+    /// Writes values of users or of the application, which outlive runs.
     pub(super) fn put_state(&self, writes: &[StateWrite]) -> rusqlite::Result<()> {
         for StateWrite { user, key, value, .. } in writes {
             let owner = owner_of_state(user.as_deref());
@@ -447,7 +460,7 @@ impl Tables {
         if status.has_ended() {
             return Err(StoreError::ended(run, status).into());
         }
-        // Whoever left these has ended without reading the outcome: it waits for seconds.
+        // Senders wait for seconds only. A sender that has not read its outcome by now has ended.
         self.connection
             .prepare_cached("DELETE FROM messages WHERE answered < ?1")?
             .execute([millis_now().saturating_sub(OUTCOMES_KEPT.as_millis() as i64)])?;
@@ -484,17 +497,17 @@ impl Tables {
         select.query_row([run.as_str()], |row| row.get(0)).optional()
     }
 
-    /// The key of a run that may be written with this epoch.
+    /// Returns the key of a run that may be written with this epoch.
     pub(super) fn writable_key(&mut self, run: &RunId, epoch: Epoch) -> Result<i64, Failed> {
         Ok(self.writable(run, epoch)?.key)
     }
 
-    /// What is known of a run that may be written with this epoch.
+    /// Returns the cached row of a run that may be written with this epoch.
     fn writable(&mut self, run: &RunId, epoch: Epoch) -> Result<&mut Known, Failed> {
         let valid = match self.known.get(run) {
             Some(known) if known.seen == self.changes => true,
             Some(known) => {
-                // A run that was deleted may have left its key to another one.
+                // The run may have been deleted and its key reused by another run.
                 let mut select =
                     self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1 AND run_id = ?2")?;
                 let epoch =
@@ -529,7 +542,7 @@ impl Tables {
         })
     }
 
-    /// SQLite gives a new run the key after the highest.
+    /// Returns an error if no key is left. SQLite gives a new run the highest key plus one.
     fn has_key_left(&self) -> Result<(), Failed> {
         let mut select = self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
         match select.query_row([], |row| row.get::<_, i64>(0))? {
@@ -538,7 +551,7 @@ impl Tables {
         }
     }
 
-    /// This process, as it has runs open.
+    /// Returns this process as an owner of runs.
     pub(super) fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
         if let Some(owner) = &self.owner {
             return Ok(Arc::clone(owner));
@@ -555,19 +568,19 @@ impl Tables {
     }
 }
 
-/// Whose value it is, in the table.
+/// Returns the value of the column `owner`, for a user or for the application.
 pub(super) fn owner_of_state(user: Option<&str>) -> String {
     user.map_or_else(|| "app".to_owned(), |user| format!("user:{user}"))
 }
 
-/// A run that no other living process has open.
+/// The row of a run that no other living process has open.
 struct AtRest {
     key: i64,
     epoch: i64,
     status: RunStatus,
 }
 
-/// A run that a newer release has written is left alone.
+/// Returns an error if the run was written by a newer release, or if its version is invalid.
 pub(super) fn check_version(run: &RunId, version: i64, errors: &StoreErrors) -> Result<(), StoreError> {
     let known = i64::from(RunStarted::VERSION);
     match (1..=known).contains(&version) {
@@ -576,7 +589,7 @@ pub(super) fn check_version(run: &RunId, version: i64, errors: &StoreErrors) -> 
     }
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns the current time in milliseconds since the Unix epoch.
 fn millis_now() -> i64 {
     number(Timestamp::from(SystemTime::now()).as_millis())
 }

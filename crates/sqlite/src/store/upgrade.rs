@@ -1,4 +1,4 @@
-//! Opens the file and brings one of an older release up to date. It knows no run.
+//! Opens the file and upgrades the tables of an older release. It does not access runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::sqlite_error::{StoreErrors, is_locked};
 use super::{Settings, Synchronous, artifact_rows};
 use crate::private_file::create_for_sqlite;
 
-/// What the file says of itself in its header: `agfw`.
+/// The `application_id` in the header of the file: `agfw`.
 const APPLICATION_ID: i64 = 0x6167_6677;
 
-/// Each brings the tables from one version to the next.
+/// Migration scripts. Each upgrades the tables by one version.
 pub(super) const MIGRATIONS: [&str; 8] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -29,13 +29,14 @@ pub(super) const MIGRATIONS: [&str; 8] = [
     include_str!("schema/8.sql"),
 ];
 
-/// The version of the tables that this release writes.
+/// Version of the tables that this release writes.
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// The longest that one attempt waits for a lock. Between two the writer looks whether it is still wanted.
+/// Longest wait of one attempt to get a lock. Between attempts, the writer checks if the store is
+/// still in use.
 const ATTEMPT: Duration = Duration::from_millis(500);
 
-/// How long to wait after a lock that SQLite did not wait for.
+/// Pause after a lock conflict for which SQLite does not wait.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// A file that is open for writing.
@@ -43,22 +44,22 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) errors: StoreErrors,
     pub(super) files: Arc<OpenFiles>,
-    /// How long the connection waits for a lock.
+    /// Time that the connection waits for a lock.
     pub(super) wait: Duration,
-    /// Whether a crash may have left files of artifacts.
+    /// `true` if a crash may have left artifact files.
     pub(super) has_loose_files: bool,
 }
 
-/// Opens the file for writing, creates or updates its tables.
+/// Opens the file for writing, and creates or upgrades its tables.
 ///
-/// A file that is not ours, or that is newer than this release, is left as it is. A locked one is waited for as long as
-/// the settings say, or until nobody wants it any more.
+/// A file of another program or of a newer release is not changed. If the file is locked, this
+/// function waits up to the busy time-out, or until `unwanted` is set.
 pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<Opened, StoreError> {
     let begun = Instant::now();
     loop {
         match try_open(settings) {
-            // Not every lock is one that SQLite waits for: of two who give a new file its write-ahead log, one is
-            // refused at once.
+            // SQLite does not wait for all locks: if two processes switch a new file to write-ahead
+            // logging, one of them fails at once.
             Err(error)
                 if error.kind() == StoreErrorKind::Locked
                     && begun.elapsed() < settings.busy_timeout
@@ -78,14 +79,16 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     create_for_sqlite(errors.path());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(errors.path(), flags).map_err(sql)?;
-    // Only now is there a file behind a link to none, and the path the one that all processes see.
+    // If the path is a link to a missing file, its target exists only now, so the path is resolved
+    // again.
     let errors = StoreErrors::new(settings, real_path(settings)?);
     let sql = |error| errors.sql(error);
     let wait = settings.busy_timeout.min(ATTEMPT);
     connection.busy_timeout(wait).map_err(sql)?;
     let version = version_at_once(&connection, &errors)?;
     if version > 0 {
-        // Who has to wait for a lock may write.
+        // This statement changes nothing, but SQLite reports an error if the file is read-only. A
+        // lock conflict proves that the file is writable.
         connection.busy_timeout(Duration::ZERO).map_err(sql)?;
         match connection.execute_batch("DELETE FROM definitions WHERE FALSE") {
             Err(error) if !is_locked(&error) => return Err(sql(error)),
@@ -94,6 +97,7 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     }
     prepare(&connection, settings).map_err(sql)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(sql)?;
+    // SQLite keeps the old mode if the file system does not support shared memory.
     if mode != "wal" {
         return Err(errors.io("lies where SQLite can keep no write-ahead log; put it on a local disk"));
     }
@@ -105,17 +109,17 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     Ok(Opened { connection, errors, files, wait, has_loose_files })
 }
 
-/// Opens a file that [`open_writer`] has opened, for reading alone.
+/// Opens a file for reading, after [`open_writer`] has opened it.
 pub(super) fn open_reader(settings: &Settings, errors: &StoreErrors) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(errors.path(), flags).map_err(|error| errors.sql(error))?;
-    // SQLite counts milliseconds in 32 bits.
+    // SQLite stores the time-out as milliseconds in 32 bits.
     let timeout = settings.busy_timeout.min(Duration::from_millis(i32::MAX as u64));
     connection.busy_timeout(timeout).map_err(|error| errors.sql(error))?;
     Ok(connection)
 }
 
-/// The path without links, so that all processes call the file by one name.
+/// Resolves links, so that all processes use the same path for the file.
 fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     let given = StoreErrors::new(settings, settings.path.clone());
     if settings.path.is_dir() {
@@ -138,13 +142,14 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// The version of the tables in the file, all of it as it was at one moment: somebody else may be creating them.
+/// Returns the version of the tables, read in one transaction. Another process may be creating the
+/// tables.
 fn version_at_once(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|error| errors.sql(error))?;
     version(&moment, errors)
 }
 
-/// The version of the tables in the file, 0 when it has none. To be asked within a transaction.
+/// Returns the version of the tables, or 0 for an empty file. Call it within a transaction.
 fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
     let number = |pragma| {
         connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|error| errors.sql(error))
@@ -167,12 +172,13 @@ fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreEr
 
 fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    // What is deleted is overwritten, and not only forgotten.
+    // Overwrite deleted content in the file instead of only unlinking it.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     match settings.synchronous {
         Synchronous::Full => {
             connection.pragma_update(None, "synchronous", "FULL")?;
-            // macOS has a weaker sync by default; elsewhere this changes nothing.
+            // By default, macOS syncs without flushing the disk's cache. This has no effect
+            // elsewhere.
             connection.pragma_update(None, "fullfsync", true)?;
         }
         Synchronous::Normal => connection.pragma_update(None, "synchronous", "NORMAL")?,
@@ -190,7 +196,7 @@ fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()>
 fn migrate(connection: &mut Connection, errors: &StoreErrors) -> Result<(), StoreError> {
     let sql = |error| errors.sql(error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
-    // Another process may have been faster.
+    // Another process may have migrated the tables in the meantime.
     let version = version(&transaction, errors)?;
     for migration in &MIGRATIONS[usize::try_from(version).unwrap_or(0)..] {
         transaction.execute_batch(migration).map_err(sql)?;

@@ -1,9 +1,13 @@
-//! The writes of the store. A thread puts all waiting requests into one transaction and answers them when that is on the
-//! disk; a run that writes alone, on a quick disk, is written where it asks for it, which `pace.rs` judges.
+//! Executes the writes of the store.
 //!
-//! It decides nothing about runs. The thread holds no handle of the store: it ends when the last handle is gone and its
-//! queue is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
-//! after all handles are gone. Who asks for a write never waits there for a lock or for another write.
+//! A thread combines all waiting requests into one transaction, and answers them when the
+//! transaction is on the disk. If a run writes alone and the disk is fast, the request is executed
+//! on the caller's thread instead (`pace.rs`).
+//!
+//! The thread holds no handle of the store. It ends when the last handle is dropped and its queue
+//! is empty. While another process has the file locked, the thread waits, so that no run fails. It
+//! stops waiting only after all handles are dropped. A caller's thread never waits for a lock or
+//! for another write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -21,45 +25,46 @@ use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
 use super::{Settings, join, lock, upgrade};
 
-/// The most requests of one transaction.
+/// Maximum number of requests in one transaction.
 const BATCH: usize = 1024;
 
-/// The longest time between two sentences about a locked file.
+/// Longest interval between two log messages about a locked file.
 const SILENCE: Duration = Duration::from_secs(3600);
 
-/// The most runs that a sentence names.
+/// Maximum number of runs that a log message names.
 const NAMED: usize = 10;
 
-/// The way to the tables.
+/// The write access to the tables.
 pub(super) struct Writer {
-    // Dropped first: until then it may write.
+    // Dropped first: the thread may write until then.
     thread: WriterThread,
-    /// How many requests are queued and have no answer yet.
+    /// Number of queued requests without an answer.
     waiting: Arc<AtomicUsize>,
-    /// Whoever has the lock writes.
+    /// The lock gives the right to write.
     work: Arc<Mutex<Work>>,
 }
 
-/// The thread and its queue.
+/// The writer thread and its queue.
 struct WriterThread {
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
-    /// No handle is left.
+    /// Set when no handle is left.
     ending: Arc<AtomicBool>,
 }
 
-/// What happens to a request whose future was dropped before its turn.
+/// The treatment of a request whose future is dropped before the request is executed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Abandoned {
-    /// It is done.
+    /// The request is executed.
     Done,
-    /// It is left: what it brings would be lost, or belong to nobody.
+    /// The request is skipped, because its result would be lost.
     Left,
 }
 
 impl Writer {
-    /// Opens the file on a thread of its own. Also gives whether a crash may have left files of artifacts.
+    /// Opens the file on a new thread. The last value is `true` if a crash may have left artifact
+    /// files.
     pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>, bool), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
@@ -75,7 +80,7 @@ impl Writer {
                         through(&work, &jobs, &counted);
                     }
                 }
-                // Nobody waits any more: then nobody needs the answer.
+                // If the caller's future was dropped, the error is not needed.
                 Err(error) => drop(opened.send(Err(error))),
             })
             .map_err(|error| {
@@ -86,7 +91,8 @@ impl Writer {
         Ok((Self { thread, waiting, work }, errors, files, has_loose_files))
     }
 
-    /// Does a request about a run or none, or queues it now; the future is its answer.
+    /// Executes a request at once, or queues it at once. The future only waits for the result.
+    /// `run` is the run that the request concerns, if any.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         run: Option<&RunId>,
@@ -99,20 +105,22 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         if let Some(queue) = &self.thread.queue {
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            // When the thread is gone the answer says so.
+            // If the thread has ended, the dropped `reply` makes the future return an error.
             let _ =
                 queue.send(Box::new(Request { run: run.cloned(), abandoned, act, result: None, reply: Some(reply) }));
         }
         Either::Right(async move { answer.await.unwrap_or_else(|_| Err(ended())) })
     }
 
-    /// Does a request about a run here, when nobody else writes and it will not take long. Whatever goes wrong with the
-    /// file is left to the thread, which does the request again.
+    /// Executes a request on the caller's thread, if no other write is waiting and the write is
+    /// expected to be fast. After any SQLite error, returns `None`, and the thread executes the
+    /// request again.
     fn at_once<T>(
         &self,
         run: &RunId,
         act: &mut impl FnMut(&mut Tables) -> Result<T, Failed>,
     ) -> Option<Result<T, StoreError>> {
+        // Queued requests come first, to keep the order of the writes.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             return None;
         }
@@ -147,13 +155,14 @@ fn ended() -> StoreError {
 
 /// A request in the queue.
 trait Job: Send {
-    /// Does it within the transaction that is open. It may be done again in another one.
+    /// Executes the request within the open transaction. May be called again in another
+    /// transaction.
     fn act(&mut self, tables: &mut Tables) -> Result<(), rusqlite::Error>;
-    /// It could not be done.
+    /// Stores an error as the result.
     fn fail(&mut self, error: StoreError);
-    /// The transaction is committed or rolled back: tells what came of it.
+    /// Sends the result. Called after the transaction is committed or rolled back.
     fn answer(&mut self);
-    /// The run it is about.
+    /// Returns the run that the request concerns.
     fn run(&self) -> Option<&RunId>;
 }
 
@@ -198,18 +207,18 @@ where
     }
 }
 
-/// What there is to write with.
+/// The tables, and the state that decides how to write.
 struct Work {
     tables: Tables,
     pace: Pace,
     busy_timeout: Duration,
-    /// No handle is left.
+    /// Set when no handle is left.
     ending: Arc<AtomicBool>,
-    /// When that was seen first.
+    /// The time at which `ending` was first seen.
     ending_since: Option<Instant>,
 }
 
-/// What the thread does.
+/// The main function of the writer thread. Executes requests until the queue is closed.
 fn through(work: &Mutex<Work>, queue: &mpsc::Receiver<Box<dyn Job>>, waiting: &AtomicUsize) {
     let mut jobs = Vec::new();
     while let Ok(job) = queue.recv() {
@@ -232,16 +241,17 @@ impl Work {
         self.pace.wrote(jobs.iter().map(|job| job.run()), begun.elapsed());
     }
 
-    /// Does all of them in one transaction, or, when that cannot be done, each in one of its own.
+    /// Executes all requests in one transaction. If the transaction fails, executes each request in
+    /// a separate transaction.
     fn commit(&mut self, jobs: &mut [Box<dyn Job>]) {
         match self.patiently(jobs) {
             Ok(()) => {}
-            // One that finds no room or hits a damaged page must not undo the others.
+            // A request that exceeds the space or hits a damaged page must not undo the others.
             Err(Failed::Sql(_)) if jobs.len() > 1 => {
                 jobs.chunks_mut(1).for_each(|job| self.commit(job));
             }
             Err(Failed::Sql(error)) => self.fail(jobs, &self.errors().sql(error)),
-            // None of them may be written.
+            // The transaction could not begin, so the error applies to all requests.
             Err(Failed::Refused(error)) => self.fail(jobs, &error),
         }
     }
@@ -254,7 +264,7 @@ impl Work {
         self.tables.errors()
     }
 
-    /// Does them in one transaction, as soon as nobody else has the file locked.
+    /// Executes the requests in one transaction. Waits while another process has the file locked.
     fn patiently(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
         let begun = Instant::now();
         let mut spoken: Option<Duration> = None;
@@ -279,6 +289,7 @@ impl Work {
                 );
                 return Err(self.errors().given_up().caused_by(error).into());
             }
+            // The interval between warnings doubles, up to one hour.
             let next = spoken.map_or(self.busy_timeout, |at| at + at.clamp(Duration::from_secs(1), SILENCE));
             if waited >= next {
                 let (path, runs) = (self.errors().path().display(), names(jobs));
@@ -292,14 +303,14 @@ impl Work {
         }
     }
 
-    /// Whether all handles are gone, and have been for as long as a lock is waited for.
+    /// Returns true if all handles have been dropped for longer than the busy time-out.
     fn gives_up(&mut self) -> bool {
         self.ending.load(Ordering::Relaxed)
             && self.ending_since.get_or_insert_with(Instant::now).elapsed() >= self.busy_timeout
     }
 }
 
-/// The runs that requests are about.
+/// Returns the runs that the requests concern, for a log message.
 fn names(jobs: &[Box<dyn Job>]) -> String {
     let mut runs: Vec<&str> = jobs.iter().filter_map(|job| job.run()).map(RunId::as_str).collect();
     runs.sort_unstable();
@@ -314,7 +325,7 @@ fn together(tables: &mut Tables, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed
     within_one(tables, |tables| jobs.iter_mut().try_for_each(|job| job.act(tables)))
 }
 
-/// Acts within a transaction.
+/// Executes an operation in a transaction. Rolls back after an error.
 fn within_one<T>(
     tables: &mut Tables,
     act: impl FnOnce(&mut Tables) -> Result<T, rusqlite::Error>,

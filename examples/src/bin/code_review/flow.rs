@@ -1,10 +1,10 @@
-//! The workflow, its agents and its tools. It knows no model and no terminal.
+//! The workflow, its agents and its tools. It is independent of the model and the terminal.
 
 use agentflow::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A change that somebody wants merged.
+/// A proposed change.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PullRequest {
     pub(crate) title: String,
@@ -43,7 +43,7 @@ fn search_incidents(
     incidents.iter().filter(|(of, _)| part.contains(of)).map(|(_, what)| (*what).to_owned()).collect()
 }
 
-/// Merge a change. There is no server behind this example: it says what it would do.
+/// Merge a change. This example has no server, so it only returns the result.
 #[tool(idempotent)]
 async fn merge(pr: PullRequest) -> String {
     format!("merged: {}", pr.title)

@@ -1,7 +1,9 @@
-//! A review of a change as a workflow: a linter, three agents, a step for each file, and a person's word at the end.
+//! A code review as a workflow: a linter, three agents, a step for each file, and a person's
+//! approval at the end.
 //!
-//! `code_review [--approve | --deny COMMENT] [--store FILE] [DIFF]`, or `--graph` for its picture. It works offline:
-//! the models are stand-ins, unless `AGENTFLOW_MODEL` names a real one. The verdict goes to standard output.
+//! Usage: `code_review [--approve | --deny COMMENT] [--store FILE] [DIFF]`, or `--graph` for a
+//! diagram. It works offline: scripted stand-ins replace the models, unless `AGENTFLOW_MODEL` names
+//! a real one. The verdict goes to standard output.
 
 mod flow;
 mod models;
@@ -36,7 +38,7 @@ const DIFF: &str = "--- a/src/payment.rs
 +    assert_eq!(pay(1.005), 1);
 ";
 
-/// What the command line asks for.
+/// Command-line arguments.
 #[derive(Default)]
 struct Arguments {
     graph: bool,
@@ -93,7 +95,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The verdict, or `None` when the run waits in its store for somebody's word.
+/// Returns the verdict, or `None` if the run waits in its store for an approval.
 async fn reviewed(arguments: Arguments) -> Result<Option<Verdict>, String> {
     let pr = match &arguments.diff {
         Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?,
@@ -127,7 +129,8 @@ async fn runtime(store: Option<&PathBuf>) -> Result<Runtime> {
     Ok(runtime.build())
 }
 
-/// Resumes the review that the store has, or starts one, and shows it until its end or until it waits for an answer.
+/// Resumes the review in the store or starts one, and prints its progress until it ends or waits
+/// for an answer.
 async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>> {
     let workflow = review::workflow();
     let runtime = runtime(arguments.store.as_ref()).await?;
@@ -161,7 +164,7 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
                 let question = format!("{} {}", request.message, request.payload);
                 unanswered = !answer(&run, &arguments, &event.path.to_string(), &question).await?;
             }
-            // Nothing else is running any more.
+            // The run is paused for an approval, so no other step is running.
             EventKind::RunPaused { reason: PauseReason::Approval, .. } => waits = unanswered,
             _ => {}
         }
@@ -172,7 +175,8 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
     Ok(None)
 }
 
-/// Answers with what the command line says, or what is typed; `false` when that is nothing.
+/// Answers with the decision of the command line or of the terminal. Returns `false` without a
+/// decision.
 async fn answer(run: &RunHandle<Verdict>, arguments: &Arguments, node: &str, question: &str) -> Result<bool> {
     let decision = match arguments.decision.clone() {
         Some(decision) => Some(decision),
@@ -186,7 +190,7 @@ async fn answer(run: &RunHandle<Verdict>, arguments: &Arguments, node: &str, que
     Ok(true)
 }
 
-/// Asks on the terminal; an empty line, or none, is no answer.
+/// Asks on the terminal. An empty line, or the end of the input, is no answer.
 async fn ask(question: &str) -> Option<Approval> {
     eprint!("? {question}\n  yes, or why not: ");
     let _ = std::io::stderr().flush();
@@ -199,7 +203,7 @@ async fn ask(question: &str) -> Option<Approval> {
     }
 }
 
-/// Says what the workflow does, as it does it.
+/// Prints the progress of the workflow.
 fn show(event: &Event) {
     match &event.kind {
         EventKind::NodeStarted { .. } => eprintln!("  {} ...", event.path),

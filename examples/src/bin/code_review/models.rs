@@ -1,4 +1,4 @@
-//! Stand-ins for the models: each computes its agent's answers from what it is shown by a rule.
+//! Scripted stand-ins for the models. Each computes its agent's answers from the request by a rule.
 
 use agentflow::message::Role;
 use agentflow::model::ModelRequest;
@@ -6,7 +6,7 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow_testing::{ScriptedModel, Turn};
 
-/// Gives each agent its stand-in.
+/// Assigns a stand-in to each agent.
 pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
     runtime
         .agent_model("summarize", ScriptedModel::from_fn(summary))
@@ -14,7 +14,7 @@ pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
         .agent_model("judge_risk", ScriptedModel::from_fn(risk))
 }
 
-/// The user's message, which shows what the agent was called with.
+/// Returns the user's message, which contains the arguments of the agent.
 fn shown(request: &ModelRequest) -> String {
     request
         .messages

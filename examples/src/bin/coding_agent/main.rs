@@ -1,11 +1,14 @@
-//! An agent that repairs a program in a folder with five tools: `read_repo_structure`, `read_files`, `apply_patch`, `run_tests`,
-//! whose output is kept as an artifact, and `summarize_diff`. The tools reach the files of the folder and one program. That is
-//! not a sandbox: the files below `src` run, when the tests run them, with the rights of this process. For code of a model that
-//! you do not trust, run the program in a container, or as another user.
+//! An agent that repairs a program in a folder with five tools: `read_repo_structure`,
+//! `read_files`, `apply_patch`, `run_tests`, whose output is kept as an artifact, and
+//! `summarize_diff`.
 //!
-//! `coding_agent` works offline, in a temporary folder: the model is scripted. On its way it tries three things that are
-//! refused: a file outside of the folder, a file that it may read but not write, and a patch that does not fit. It prints each
-//! call with the answer, then the artifacts.
+//! The tools can access the files of the folder and run one program. This is not a sandbox: the
+//! tests run the files below `src` with the rights of this process. If you do not trust the model's
+//! code, run the program in a container or as another user.
+//!
+//! `coding_agent` works offline, in a temporary folder, with a scripted model. The model also tries
+//! three things that are refused: a file outside of the folder, a change of a read-only file, and a
+//! patch that does not apply. The program prints each call with its output, then the artifacts.
 
 mod stand_in;
 mod tools;
@@ -19,13 +22,13 @@ use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use futures_util::StreamExt;
 
-/// The program of the folder, with a mistake.
+/// The program in the folder. It contains a mistake.
 const SUM: &str = "sum() { echo $(($1 - $2)); }\n";
-/// Its tests. The agent may read them.
+/// The program's tests. The agent may only read them.
 const TESTS: &str = ". src/sum.sh\ncase 'sum of 2 and 3' in *\"$1\"*) ;; *) exit 0 ;; esac\n\
     [ \"$(sum 2 3)\" = 5 ] && echo 'ok: 2 + 3' || { echo \"failed: 2 + 3 is $(sum 2 3)\"; exit 1; }\n";
 
-/// A folder with something to repair.
+/// Creates a folder with a faulty program.
 fn prepare(folder: &Path) -> std::io::Result<()> {
     fs::create_dir(folder.join("src"))?;
     fs::create_dir(folder.join("tests"))?;

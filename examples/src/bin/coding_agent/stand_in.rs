@@ -1,4 +1,5 @@
-//! A scripted model: it looks, tries what it may not do, repairs, and runs the tests before and after.
+//! A scripted model. It reads the files, tries forbidden changes, repairs the program, and runs the
+//! tests before and after.
 
 use agentflow::serde_json::{Value, json};
 use agentflow_testing::{ScriptedModel, Turn};
@@ -12,11 +13,11 @@ pub(crate) fn model() -> ScriptedModel {
         Turn::call("read_repo_structure", json!({})),
         Turn::call("read_files", json!({"targets": ["src/sum.sh"]})),
         test(),
-        // What is refused.
+        // Calls that are refused.
         Turn::call("read_files", json!({"targets": ["../secret"]})),
         patch("tests/all.sh", "exit 1", "exit 0"),
         patch("src/sum.sh", "$1 * $2", "$1 + $2"),
-        // What repairs it.
+        // The repair.
         patch("src/sum.sh", "$1 - $2", "$1 + $2"),
         test(),
         Turn::call("summarize_diff", json!({})),

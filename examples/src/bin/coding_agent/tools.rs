@@ -1,5 +1,5 @@
-//! The five tools of the agent: look at a folder, read its files, change files below its `src`, run the tests, and compare the
-//! files with their first versions.
+//! The five tools of the agent. They list a folder, read its files, change files below `src`, run
+//! the tests, and compare the files with their original versions.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +13,14 @@ use agentflow::tools::{Programs, Storage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The artifact of what the tests wrote; each time they run it has a further version.
+/// Name of the artifact with the output of the tests. Each test run saves a new version.
 pub(crate) const TEST_OUTPUT: &str = "tests.json";
 
-/// A folder that the tools are given. They reach it through the library's tools for files and programs alone.
+/// The folder that the tools work on. They access it only through the library's tools for files and
+/// programs.
 pub(crate) struct Repository {
     tools: Vec<FnTool>,
-    /// The files as they were when the folder was opened, by their paths.
+    /// Original content of the files, by path.
     before: BTreeMap<String, String>,
 }
 
@@ -35,7 +36,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Calls one of the library's tools.
+    /// Calls a tool of the library.
     async fn call(&self, cx: &Context, name: &str, arguments: &Value) -> Result<Value, ToolError> {
         let tool = self.tools.iter().find(|tool| *tool.definition().name == *name);
         let tool = tool.ok_or_else(|| ToolError::new(format!("the folder has no tool `{name}`")))?;
@@ -43,7 +44,7 @@ impl Repository {
         serde_json::from_str(answer.as_json()).map_err(|error| ToolError::new(error.to_string()))
     }
 
-    /// The paths of all files, in order.
+    /// Returns the paths of all files, sorted.
     async fn files(&self, cx: &Context) -> Result<Vec<String>, ToolError> {
         let mut files = Vec::new();
         let mut folders = vec![String::new()];
@@ -71,7 +72,8 @@ impl Repository {
 
 fn tools_for(folder: &Path) -> io::Result<Vec<FnTool>> {
     let mut tools = Storage::open(folder)?.writable(["src"])?.tools();
-    // The shell reads the file of the tests, which the agent cannot write; what the agent gives it are words and no commands.
+    // The shell reads the test file, which the agent cannot write. The agent passes only arguments,
+    // not commands.
     let tests = Programs::in_folder(folder)?.program_with("test", "/bin/sh", ["tests/all.sh"]);
     tools.push(tests.timeout(Duration::from_secs(10)).max_output(16 << 10).tool());
     Ok(tools)
@@ -166,7 +168,7 @@ pub(crate) async fn summarize_diff(cx: &Context, repository: Inject<Repository>)
     Ok(if summary.is_empty() { "nothing has changed".to_owned() } else { summary })
 }
 
-/// The lines of a file that differ, without those that are the same at its beginning and its end.
+/// Returns the differing lines of a file, without the common lines at its beginning and end.
 fn difference(path: &str, before: &str, now: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), now.lines().collect());
     let begin = old.iter().zip(&new).take_while(|(one, other)| one == other).count();

@@ -1,8 +1,9 @@
-//! Workflows that are YAML documents, over the tools of this program.
+//! Workflows written as YAML documents that use the tools of this program.
 //!
-//! It is the command line of agentflow with the documents of the folder `workflows` beside this file:
-//! `workflow list`, `workflow run exchange_tracker --input '{"message": "EUR in USD and JPY?"}'`. Without arguments it does
-//! the latter. The model is named by `AGENTFLOW_MODEL`; without it a small stand-in by rules answers.
+//! The program is agentflow's command line with the documents of the folder `workflows` next to
+//! this file: `workflow list`, `workflow run exchange_tracker --input '{"message": "EUR in USD and
+//! JPY?"}'`. The latter is the default without arguments. `AGENTFLOW_MODEL` names the model;
+//! without it a rule-based stand-in answers.
 
 mod stand_in;
 mod tools;
@@ -38,7 +39,7 @@ fn runtime() -> Result<Runtime, Box<dyn std::error::Error>> {
     Ok(Runtime::builder().documents(Document::read_folder(folder)?).model(model).build())
 }
 
-/// This program again, with arguments.
+/// Runs this program again with default arguments.
 fn by_default() -> ExitCode {
     let run = ["workflow", "run", "exchange_tracker", "--input", r#"{"message": "What is EUR in USD and JPY?"}"#];
     let program = std::env::current_exe().and_then(|program| Command::new(program).args(run).status());

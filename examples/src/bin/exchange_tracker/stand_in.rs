@@ -1,5 +1,5 @@
-//! A model by rules, used when no real one is named: it asks for the rates of the currencies in the question, and puts what
-//! it is shown into a sentence. It sees only the conversation.
+//! A rule-based model for use without a real one. It requests the rates of the currencies in the
+//! question and puts the result into a sentence. It sees only the conversation.
 
 use agentflow::message::{Message, Part, Role, ToolCall};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
@@ -48,7 +48,7 @@ fn next(request: &ModelRequest) -> Part {
     Part::Text { text }
 }
 
-/// `{"JPY":160.0}` as `160 JPY`.
+/// Formats `{"JPY":160.0}` as `160 JPY`.
 fn in_words(rates: &str) -> String {
     let rates: serde_json::Map<String, serde_json::Value> = serde_json::from_str(rates).unwrap_or_default();
     let all: Vec<String> = rates.iter().map(|(name, rate)| format!("{rate} {name}")).collect();

@@ -1,12 +1,12 @@
-//! The tools that the documents name: over a small table and in the folder that the program is started in. They reach no
-//! network.
+//! Tools that the documents use. They work on a small table and in the current folder, without
+//! network access.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 use agentflow::prelude::*;
 
-/// What one euro was in some currencies, for the example; no rate of a real day.
+/// Made-up exchange rates of one euro.
 const PER_EURO: [(&str, f64); 4] = [("EUR", 1.0), ("USD", 1.25), ("JPY", 160.0), ("GBP", 0.8)];
 
 /// How much one unit of a currency is in others. Currencies are named by their three letters, such as EUR.

@@ -19,7 +19,7 @@ pub(crate) async fn run() -> Result<String> {
     Ok(answer.to_string())
 }
 
-/// What the last tool of a conversation answered.
+/// Returns the output of the last tool call in a conversation.
 fn last_result(request: &agentflow::model::ModelRequest) -> String {
     let last = request.messages.last().and_then(|message| message.results().next());
     last.map(|result| result.output.clone()).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Level 2: an agent that is a function, with arguments and a typed answer. Its instruction is its comment.
+//! Level 2: an agent as a function, with arguments and a typed answer. Its doc comment is its
+//! instruction.
 
 use agentflow::prelude::*;
 use agentflow::serde_json::json;

@@ -1,4 +1,5 @@
-//! Level 3: a workflow. Ordinary Rust with `.await`; steps that do not read each other run side by side.
+//! Level 3: a workflow. Ordinary Rust with `.await`; steps that do not depend on each other run
+//! concurrently.
 
 use agentflow::prelude::*;
 use agentflow_testing::{ScriptedModel, Turn};

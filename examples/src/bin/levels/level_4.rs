@@ -1,5 +1,6 @@
-//! Level 4: a durable workflow that waits for a person. The process may end meanwhile: the second runtime, which has only the
-//! file in common with the first, finds the question, passes the answer on and continues.
+//! Level 4: a durable workflow that waits for a person. The process may end meanwhile. The second
+//! runtime shares only the file with the first one. It finds the question, answers it and continues
+//! the run.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ async fn pay(cents: u32) -> String {
     format!("paid {cents} cents")
 }
 
-/// Pays once somebody has agreed.
+/// Pays after a person has approved.
 #[workflow]
 async fn payment(cents: u32) -> Result<String> {
     #[node(id = "consent")]

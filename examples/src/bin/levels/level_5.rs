@@ -1,4 +1,5 @@
-//! Level 5: pieces of one's own. A model is a trait with two methods, middleware one with a name and the hooks that it needs.
+//! Level 5: custom components. A model is a trait with two methods; a middleware is a trait with a
+//! name and the hooks it needs.
 
 use agentflow::async_trait;
 use agentflow::message::{Part, Role};
@@ -7,7 +8,7 @@ use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, Model
 use agentflow::prelude::*;
 use futures_util::stream;
 
-/// A model that repeats what it was asked.
+/// A model that repeats its input.
 #[derive(Debug)]
 struct Echo(ModelInfo);
 
@@ -24,7 +25,7 @@ impl Model for Echo {
     }
 }
 
-/// Writes what models say in capitals.
+/// Middleware that converts the answers of models to upper case.
 struct Loud;
 
 #[async_trait]

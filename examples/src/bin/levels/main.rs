@@ -1,7 +1,8 @@
-//! Six programs, each with one thing more than the one before it: `levels` runs all, `levels 3` one of them.
+//! Six programs that each add one concept to the previous one. `levels` runs all of them, `levels
+//! 3` a single one.
 //!
-//! Each level is a file that can be read, and copied, alone. The models are scripted, so that it runs offline; where one
-//! stands, `Agent::new("openai/gpt-5-mini")` names a real one.
+//! Each level is a self-contained file that can be read and copied. The models are scripted, so
+//! that it runs offline; `Agent::new("openai/gpt-5-mini")` uses a real model instead.
 
 mod level_0;
 mod level_1;

@@ -1,5 +1,6 @@
-//! The answers that are being written. One task follows each run and keeps the text so far, since the pieces of a model's
-//! answer are not recorded: a browser that connects late, or again, gets the rest of the text from here.
+//! Answers that are being written. A task follows each run and keeps the text so far, because text
+//! deltas are not recorded in the journal. A browser that connects late or reconnects gets the rest
+//! of the text from here.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,22 +16,22 @@ use agentflow::value::Encoded;
 use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 
-/// How long an answer that is complete stays here for browsers that come back.
+/// Time for which a complete answer is kept for browsers that reconnect.
 const KEPT: Duration = Duration::from_secs(60);
-/// A comment is sent after this time without an event, so that nothing between the two closes the connection.
+/// Interval of comments on an idle stream. They keep proxies from closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The text that the model has written so far.
 #[derive(Clone, Debug, Default)]
 struct Written {
-    /// Number of the model call. Each call has its own text, so that a retry begins anew.
+    /// Number of the model call. Each call has its own text, so that a retry starts over.
     call: u32,
     text: String,
-    /// The last event, once the run has ended.
+    /// The last event, after the run has ended.
     end: Option<String>,
 }
 
-/// How far a browser has read: the id of an event.
+/// Position up to which a browser has read. It is the id of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     call: u32,
@@ -50,17 +51,17 @@ impl fmt::Display for Seen {
     }
 }
 
-/// The answers by their runs.
+/// Answers by run id.
 #[derive(Debug, Default)]
 pub(crate) struct Answers(Mutex<HashMap<String, watch::Receiver<Written>>>);
 
 impl Answers {
-    /// Keeps the text of a run from now on.
+    /// Starts to collect the text of a run.
     pub(crate) fn follow(self: &Arc<Self>, run: RunHandle<Encoded>) {
         let (written, reader) = watch::channel(Written::default());
         let (answers, id) = (Arc::clone(self), run.run_id().to_string());
         self.map(|map| map.insert(id.clone(), reader));
-        // Pieces that the model wrote before this are in the whole answer alone.
+        // Deltas sent before this point are contained only in the complete answer.
         let mut events = run.events();
         tokio::spawn(async move {
             while let Some(event) = events.next().await {
@@ -80,7 +81,8 @@ impl Answers {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The events of a run behind the last one that a browser has seen; `None` when the run is not followed.
+    /// Returns the events of a run after the last one that a browser has seen, or `None` if the run
+    /// is not followed.
     pub(crate) fn events(
         &self,
         run: &str,
@@ -99,7 +101,7 @@ impl Answers {
                 }
                 match tokio::time::timeout(KEEP_ALIVE, reader.changed()).await {
                     Ok(Ok(())) => {}
-                    // The program is ending.
+                    // The task has ended without a result, because the program is shutting down.
                     Ok(Err(_)) => return None,
                     Err(_) => return Some((Ok(": still here\n\n".to_owned()), Some((reader, seen)))),
                 }
@@ -109,7 +111,7 @@ impl Answers {
 }
 
 impl Written {
-    /// Takes an event in; returns true if there is something to show.
+    /// Applies an event. Returns `true` if the text or the state changed.
     fn apply(&mut self, event: &EventKind) -> bool {
         match event {
             EventKind::ModelStarted { .. } | EventKind::ModelRetrying { .. } => {
@@ -122,7 +124,7 @@ impl Written {
             }
             EventKind::ModelCompleted(response) => {
                 let whole = response.text().into_owned();
-                // Pieces were lost: the text begins anew.
+                // Deltas were lost, so the text starts over.
                 if !whole.starts_with(&self.text) {
                     self.call += 1;
                 }
@@ -133,12 +135,12 @@ impl Written {
         }
     }
 
-    /// The event with the text that a browser has not seen, if there is any.
+    /// Returns an event with the text that a browser has not seen, if there is any.
     fn after(&self, seen: &mut Seen) -> Option<String> {
         let rest = if seen.call == self.call { self.text.get(seen.bytes..) } else { None };
         let (name, text) = match rest {
             Some(rest) => ("text", rest),
-            // Another call of the model: the text begins anew.
+            // A new model call: the text starts over.
             None => ("restart", &*self.text),
         };
         if text.is_empty() {
@@ -149,7 +151,7 @@ impl Written {
     }
 }
 
-/// The last event. The browser closes the connection when it comes; otherwise it would connect again.
+/// Formats the last event. The browser must close the connection on it, or it would reconnect.
 pub(crate) fn end_event(data: &Value) -> String {
     format!("event: end\ndata: {data}\n\n")
 }

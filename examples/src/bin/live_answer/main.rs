@@ -1,8 +1,8 @@
-//! An answer in a browser while the model writes it: server-sent events, which continue with `Last-Event-ID` where a lost
-//! connection ended. The agent is started by its name.
+//! Streams an answer to a browser while the model writes it, as server-sent events. After a lost
+//! connection the stream continues at `Last-Event-ID`. The agent is started by name.
 //!
-//! `live_answer [--port N]` works offline: the model is a stand-in, unless `AGENTFLOW_MODEL` names a real one. The address
-//! that it listens on goes to standard output; open it in a browser.
+//! `live_answer [--port N]` works offline with a scripted model, unless `AGENTFLOW_MODEL` names a
+//! real one. The program prints its address; open it in a browser.
 
 mod answers;
 
@@ -37,7 +37,7 @@ const USAGE: &str = "usage: live_answer [--port N]
   Listens on 127.0.0.1, on port 8080 if not said otherwise; 0 takes any free one.
   AGENTFLOW_MODEL names a model, such as openai-chat/gpt-5-mini; without it a stand-in answers.";
 
-/// How long answers may still be written when the program is stopped.
+/// Time for unfinished answers when the program is stopped.
 const REST: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -94,7 +94,7 @@ async fn serve(port: u16) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a word at a time, as a model does.
+/// Writes one word at a time, like a model.
 fn stand_in() -> Turn {
     let text = "The tide comes in. It lifts the boats, one by one. Then it goes, and leaves them where they were.";
     Turn::pieces(text.split_inclusive(' ')).paced(Duration::from_millis(60))
@@ -105,20 +105,21 @@ struct Question {
     text: String,
 }
 
-/// A question for the agent of a name. The response has the id of the run that answers it.
+/// Asks an agent by name. The response contains the run id.
 async fn ask(
     State(service): State<Service>,
     Path(agent): Path<String>,
     Json(question): Json<Question>,
 ) -> Result<(StatusCode, Json<Value>), Refused> {
-    // Streamed from the first call on: the browser connects when the model is writing already.
+    // Streaming from the first call on, because the browser connects while the model is already
+    // writing.
     let run = service.runtime.start_agent(&agent, RunRequest::new(question.text).stream()).await?;
     let id = run.run_id().clone();
     service.answers.follow(run);
     Ok((StatusCode::ACCEPTED, Json(json!({"run": id}))))
 }
 
-/// The answer of a run, as server-sent events from behind `Last-Event-ID` on.
+/// Streams the answer of a run as server-sent events, starting after `Last-Event-ID`.
 async fn answer(
     State(service): State<Service>,
     Path(run): Path<String>,
@@ -127,7 +128,7 @@ async fn answer(
     let seen = headers.get("last-event-id").and_then(|id| Seen::read(id.to_str().ok()?)).unwrap_or_default();
     let body = match service.answers.events(&run, seen) {
         Some(events) => Body::from_stream(events),
-        // It has ended a while ago: the store has the whole answer.
+        // The run ended some time ago, so the complete answer is read from the store.
         None => {
             let output = service.runtime.output(&RunId::new(run)).await?;
             let event = answers::end_event(&json!({"text": output}));
@@ -138,7 +139,7 @@ async fn answer(
     Ok((headers, body).into_response())
 }
 
-/// An error, as a response.
+/// An error that is converted to a response.
 struct Refused(Error);
 
 impl From<Error> for Refused {

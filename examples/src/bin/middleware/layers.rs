@@ -1,4 +1,5 @@
-//! Three middlewares of one's own. None of them knows the others; their order is said where the runtime is built.
+//! Three custom middlewares. They are independent of each other; their order is set where the
+//! runtime is built.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use agentflow::middleware::{Flow, Middleware, ModelStep, RunInfo, ToolStep};
 use agentflow::model::ModelResponse;
 use agentflow::prelude::*;
 
-/// Writes a line for each call and for each answer. Clones write to the same log.
+/// Logs each call and each answer. Clones share the log.
 #[derive(Clone, Default)]
 pub(crate) struct Audit(Arc<Mutex<Vec<String>>>);
 
@@ -51,10 +52,10 @@ impl Middleware for Audit {
     }
 }
 
-/// Takes numbers of cards out of what tools answer: everything outside of it sees the last four digits.
+/// Masks card numbers in tool outputs. Outer layers see only the last four digits.
 pub(crate) struct HideCards;
 
-/// How many digits a card number has here.
+/// Number of digits of a card number.
 const CARD: usize = 16;
 
 #[async_trait]
@@ -69,7 +70,7 @@ impl Middleware for HideCards {
     }
 }
 
-/// A text whose numbers of 16 digits have 12 stars.
+/// Replaces the first 12 digits of each 16-digit number by stars.
 fn hidden(text: &str) -> String {
     let pieces = text.split_inclusive(|letter: char| !letter.is_ascii_digit());
     let piece = |piece: &str| {
@@ -82,7 +83,7 @@ fn hidden(text: &str) -> String {
     pieces.map(piece).collect()
 }
 
-/// Lets a run call tools so many times; then the model reads that it must do without.
+/// Limits the number of tool calls per run. Further calls return a message to the model.
 pub(crate) struct CallLimit {
     most: u32,
     calls: Mutex<BTreeMap<RunId, u32>>,
@@ -111,7 +112,7 @@ impl Middleware for CallLimit {
         Ok(Flow::Continue)
     }
 
-    /// What is kept of a run ends with it.
+    /// Drops the counter of a run when it ends.
     async fn after_run(&self, run: &RunInfo, _: Result<(), &agentflow::Error>) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(run.id());
     }

@@ -1,8 +1,9 @@
-//! Middleware of one's own around an agent's tools and model: a log, card numbers that are hidden, and a limit of calls; and of
-//! the library: a budget of tokens, and what the run has spent.
+//! Custom middleware around an agent's tools and model: a log, masked card numbers, and a call
+//! limit. Also uses two middlewares of the library: a token budget and a cost tracker.
 //!
-//! `middleware` works offline: the model is scripted. It asks for two customers, is refused the second one, and answers.
-//! What it prints is the log and then the answer; on standard error it says what was spent.
+//! `middleware` works offline with a scripted model. The model asks for two customers, the second
+//! call is refused, and it answers. The program prints the log and the answer to standard output,
+//! and the costs to standard error.
 
 mod layers;
 
@@ -36,9 +37,11 @@ fn model() -> ScriptedModel {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let audit = Audit::default();
-    // The outermost first: the log has what the model sees, cards hidden and refusals included.
+    // The outermost layer is first. The log therefore shows the masked outputs and the refusals, as
+    // the model sees them.
     let layers = Runtime::builder().with(audit.clone()).with(HideCards).with(CallLimit::new(1));
-    // Of the library: a call that would exceed the budget is not made, and each answer is counted by its price.
+    // From the library: a call that would exceed the budget is not made, and the costs of each
+    // answer are added up.
     let prices = Prices::new().model("openai/gpt-5-mini", Price::per_million(0.25, 2.0));
     let costs = cost_tracker(prices).max_cost(0.01);
     let runtime = layers.with(token_budget(5_000)).with(costs.clone()).build();

@@ -1,11 +1,11 @@
-//! Foreign code: a ledger that knows nothing of agentflow. It keeps one entry for each key, and the answer to its first call is lost
-//! after the entry is booked.
+//! External code: a ledger that does not depend on agentflow. It stores one entry per key, and
+//! loses the response to its first call after the entry is booked.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Clones are the same ledger.
+/// Clones share the ledger.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Books>>);
 

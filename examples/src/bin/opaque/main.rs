@@ -1,9 +1,10 @@
-//! A node whose insides are somebody else's, between two agents: `draft >> post >> gate >> thank`.
+//! A node with external code between two agents: `draft >> post >> gate >> thank`.
 //!
-//! Nobody can look into foreign code, so the node says what matters: it writes, twice with one key is the same as once, and a
-//! failed call may be retried. The ledger here books and then loses its answer, once: the retry has the same key, and nothing is
-//! booked twice. Then the process stops while the run waits for a person, and a second runtime resumes it: the node is done
-//! and is not called again. `opaque` works offline; the models are scripted.
+//! The engine cannot inspect external code, so the node declares its properties: it has side
+//! effects, it is idempotent per key, and a failed call may be retried. The ledger here books an
+//! entry and then loses its response, once. The retry uses the same key, so nothing is booked
+//! twice. Then the process stops while the run waits for a person, and a second runtime resumes it.
+//! The completed node is not called again. `opaque` works offline with scripted models.
 
 mod ledger;
 
@@ -26,7 +27,7 @@ struct Entry {
     text: String,
 }
 
-/// The foreign code as a tool, with what it does to the world.
+/// Wraps the external code as a tool and declares its effects.
 fn post(ledger: &Ledger) -> ToolRef {
     let ledger = ledger.clone();
     let tool = FnTool::new("post", "Book an entry.", move |cx: Context, entry: Entry| {

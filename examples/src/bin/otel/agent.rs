@@ -1,4 +1,4 @@
-//! The agent that is observed, and a stand-in for its model.
+//! The observed agent, and a stand-in for its model.
 
 use agentflow::Message;
 use agentflow::message::{Part, Role, ToolCall};
@@ -14,7 +14,7 @@ fn weather(city: String) -> String {
     format!("It rains in {city}.")
 }
 
-/// Tells whether an umbrella is needed.
+/// Builds an agent that tells if an umbrella is needed.
 pub(crate) fn forecaster() -> Agent {
     let model = match std::env::var("AGENTFLOW_MODEL") {
         Ok(name) => ModelSource::from(name),
@@ -27,7 +27,7 @@ pub(crate) fn forecaster() -> Agent {
         .tools(tools![weather])
 }
 
-/// Asks for the weather of the last word, then says what it was told.
+/// A model that asks for the weather of the city in the last word, then repeats the tool's output.
 #[derive(Debug)]
 struct StandIn(ModelInfo);
 

@@ -1,7 +1,7 @@
 //! Runs an agent and prints its OpenTelemetry spans and metrics.
 //!
-//! `otel [CITY]`; `AGENTFLOW_MODEL` names the model, without it a stand-in answers. With
-//! `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` the spans hold the messages.
+//! Usage: `otel [CITY]`. `AGENTFLOW_MODEL` names the model; without it a stand-in answers. With
+//! `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` the spans contain the messages.
 
 mod agent;
 mod print;
@@ -15,7 +15,7 @@ use crate::telemetry::Telemetry;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Your program gives it the exporters of `opentelemetry-otlp`; nothing else changes.
+    // A real program passes the exporters of `opentelemetry-otlp` here. The rest is the same.
     let telemetry = Telemetry::new(print::Spans, print::Metrics);
     telemetry.subscriber().try_init()?;
     let content = std::env::var("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").is_ok_and(|yes| yes == "true");
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let city = std::env::args().nth(1).unwrap_or_else(|| "Oslo".to_owned());
     let result = agent::forecaster().runtime(&runtime).run(format!("Do I need an umbrella in {city}?")).await;
-    // Batches that are under way are sent before the program ends, also when the run failed.
+    // Pending batches are sent before the program ends, also after a failed run.
     telemetry.flush()?;
     println!("{}", result?);
     Ok(())

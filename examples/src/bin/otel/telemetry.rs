@@ -1,5 +1,5 @@
-//! Connects `tracing` spans and events to OpenTelemetry: everything that a program has to set up. The exporters decide
-//! where the data goes.
+//! Connects `tracing` spans and events to OpenTelemetry. This is the complete setup of a program;
+//! the exporters decide where the data goes.
 
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::trace::TracerProvider;
@@ -11,7 +11,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
-/// The two pipelines of a program.
+/// The trace and metric pipelines of a program.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     spans: SdkTracerProvider,
@@ -26,7 +26,8 @@ impl Telemetry {
         }
     }
 
-    /// What makes OpenTelemetry spans of agentflow's; add the layers of your logs to it.
+    /// Returns a subscriber that exports agentflow's spans to OpenTelemetry. Add the layers of your
+    /// logs to it.
     pub(crate) fn subscriber(&self) -> impl tracing_subscriber::util::SubscriberInitExt + use<> {
         let layer = tracing_opentelemetry::layer().with_tracer(self.spans.tracer("agentflow"));
         let spans_only = Targets::new().with_target("agentflow", tracing_subscriber::filter::LevelFilter::INFO);
@@ -37,7 +38,7 @@ impl Telemetry {
         self.metrics.meter("agentflow")
     }
 
-    /// Sends what is left.
+    /// Sends pending data.
     pub(crate) fn flush(&self) -> OTelSdkResult {
         self.spans.force_flush()?;
         self.metrics.force_flush()

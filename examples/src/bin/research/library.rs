@@ -1,7 +1,7 @@
-//! The documents of a folder, read once, and a search over them.
+//! The documents of a folder, read once, with a full-text search.
 //!
-//! It reads only files that it found under the folder: it compares a path that a model makes up with their names and
-//! never opens it. It does not follow links.
+//! It reads only files found under the folder. A path given by a model is compared with their names
+//! and never opened. Links are not followed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -12,15 +12,15 @@ use agentflow::serde::Serialize;
 
 use crate::text::{Kind, passages, share_of_about, words};
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_FILE: u64 = 1024 * 1024;
-/// The most files.
+/// Maximum number of files.
 const MAX_FILES: usize = 5_000;
-/// The most bytes of all files together.
+/// Maximum total size of all files.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
-/// Folders that hold what programs made.
+/// Folders with generated content.
 const GENERATED: &[&str] = &["target", "node_modules", "__pycache__", "venv"];
-/// Endings of files that nobody writes by hand.
+/// Suffixes of generated files.
 const NOT_WRITTEN: &[&str] = &[".lock", ".min.js", ".min.css", ".map", "package-lock.json", ".svg"];
 
 /// The documents of a folder, by their paths relative to it.
@@ -29,7 +29,7 @@ pub(crate) struct Library {
     documents: BTreeMap<String, Vec<String>>,
     skipped: usize,
     places: Vec<Place>,
-    /// For each word the places it stands at, and how much it counts there.
+    /// For each word, the passages that contain it, with a weight.
     index: HashMap<String, Vec<(usize, f32)>>,
     mean_words: f32,
 }
@@ -45,7 +45,7 @@ struct Place {
     factor: f32,
 }
 
-/// A place that answers a search.
+/// A search result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(crate = "agentflow::serde")]
 pub(crate) struct Hit {
@@ -55,20 +55,20 @@ pub(crate) struct Hit {
     pub(crate) about: String,
 }
 
-/// What a search found.
+/// Results of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The words that were looked for, without their endings, and how rare each is; 0 for one that is nowhere.
+    /// The stemmed words of the query with their rarity; 0 for a word that does not occur.
     pub(crate) words: Vec<(String, f32)>,
-    /// The best places, best first.
+    /// The best results, best first.
     pub(crate) hits: Vec<Hit>,
 }
 
 impl Library {
-    /// Reads a folder, or one file.
+    /// Reads a folder or a single file.
     ///
     /// # Errors
-    /// When the path does not lead anywhere or cannot be read.
+    /// When the path does not exist or cannot be read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let root = fs::canonicalize(path)?;
         let mut library =
@@ -161,22 +161,22 @@ impl Library {
         self.mean_words = (all / self.places.len().max(1) as f32).max(1.0);
     }
 
-    /// The documents' names and how many lines each has.
+    /// Returns the names of the documents with their numbers of lines.
     pub(crate) fn documents(&self) -> impl Iterator<Item = (&str, usize)> {
         self.documents.iter().map(|(name, lines)| (name.as_str(), lines.len()))
     }
 
-    /// How many files were left out: too large, no text, or not readable.
+    /// Returns the number of skipped files: too large, not text, or not readable.
     pub(crate) fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// The lines of a document.
+    /// Returns the lines of a document.
     pub(crate) fn lines(&self, name: &str) -> Option<&[String]> {
         self.documents.get(name.trim_start_matches("./")).map(Vec::as_slice)
     }
 
-    /// The places that have most of a question's words, the rare ones counting most.
+    /// Returns the passages with most of the query's words. Rare words have a higher weight.
     pub(crate) fn search(&self, question: &str, limit: usize) -> Found {
         let mut found = Found::default();
         for word in words(question) {
@@ -201,7 +201,7 @@ impl Library {
             .collect();
         let best_first = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         ranked.sort_by(best_first);
-        // Only the best are looked at closely.
+        // Only the best candidates are ranked in detail.
         ranked.truncate(limit * 20);
         let asked = words(question);
         for (score, at) in &mut ranked {
@@ -229,7 +229,8 @@ impl Library {
 }
 
 impl Place {
-    /// More than 1 when words of the question stand side by side here too, 0 when this is the question itself.
+    /// Returns a factor above 1 if words of the question are adjacent here too, and 0 if the
+    /// passage is the question itself.
     fn closeness(&self, question: &str, asked: &[String]) -> f32 {
         if repeats(&self.text, question) {
             return 0.0;
@@ -241,7 +242,7 @@ impl Place {
     }
 }
 
-/// Whether a passage holds the question itself: then it answers nothing.
+/// Returns `true` if a passage contains the question itself, so that it is not an answer.
 pub(crate) fn repeats(text: &str, question: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let question = plain(question);
@@ -249,7 +250,7 @@ pub(crate) fn repeats(text: &str, question: &str) -> bool {
     asked.contains(' ') && plain(text).contains(asked)
 }
 
-/// Tests, change logs and licences seldom explain.
+/// Lowers the rank of tests, change logs and licenses, which seldom explain.
 fn path_factor(path: &str) -> f32 {
     let path = path.to_lowercase();
     if path.contains("license") || path.contains("licence") || path.contains("copying") {
@@ -263,8 +264,8 @@ fn path_factor(path: &str) -> f32 {
     }
 }
 
-/// The text of a file, unless it is too large, no text, or not readable. Bytes that are not UTF-8 become signs for
-/// "unknown".
+/// Reads the text of a file, unless it is too large, not text, or not readable. Invalid UTF-8
+/// becomes replacement characters.
 fn read_text(file: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     fs::File::open(file).ok()?.take(MAX_FILE + 1).read_to_end(&mut bytes).ok()?;

@@ -1,7 +1,7 @@
 //! An agent that answers a question about a folder of documents and cites files and lines.
 //!
-//! `research [--base-url URL] QUESTION [FOLDER OR FILE]`; the model is named by `AGENTFLOW_MODEL`. The answer goes to
-//! standard output, everything else to standard error.
+//! Usage: `research [--base-url URL] QUESTION [FOLDER OR FILE]`. `AGENTFLOW_MODEL` names the model.
+//! The answer goes to standard output, and all other output to standard error.
 
 mod library;
 mod stand_in;
@@ -34,7 +34,7 @@ const INSTRUCTIONS: &str = "You answer questions about a folder of documents, fr
     they do not answer the question. Answer in a few sentences. After each statement give its source as path:line. If \
     the documents do not answer the question, say so.";
 
-/// What the command line asks for.
+/// Command-line arguments.
 struct Arguments {
     question: String,
     place: PathBuf,
@@ -109,7 +109,7 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
         .tools(tools::all())
         .resource(library);
     let mut interrupt = pin!(tokio::signal::ctrl_c());
-    // Polled once before the run begins, so that no Ctrl-C is missed.
+    // Polled once before the run starts, so that no Ctrl-C is missed.
     let mut interrupted = poll_fn(|cx| Poll::Ready(interrupt.as_mut().poll(cx).is_ready())).await;
     let mut run = agent.stream(&arguments.question)?;
     let mut done = 0;
@@ -118,7 +118,7 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
             biased;
             _ = &mut interrupt, if !interrupted => {
                 interrupted = true;
-                // It may have ended meanwhile.
+                // The run may have ended meanwhile, so a refusal is fine.
                 let _ = run.handle().cancel("Ctrl-C").await;
                 eprintln!("cancelled after {done} tool calls; nothing was changed");
             }
@@ -146,7 +146,7 @@ fn open(place: &Path) -> Result<Library, String> {
     Ok(library)
 }
 
-/// The model that the environment names, or the stand-in.
+/// Returns the model that the environment names, or the stand-in.
 fn model(base_url: Option<&str>) -> Result<ModelSource, Failure> {
     match std::env::var("AGENTFLOW_MODEL") {
         Ok(name) if !name.is_empty() => named(&name, base_url),
@@ -166,7 +166,7 @@ fn named(name: &str, base_url: Option<&str>) -> Result<ModelSource, Failure> {
     Ok(OpenAiChat::builder(model.model()).base_url(base_url).build().map_err(Error::from)?.into())
 }
 
-/// Says what the agent does, as it does it.
+/// Prints the actions of the agent.
 fn show(event: &Event) {
     match &event.kind {
         EventKind::ToolStarted { call, .. } => {

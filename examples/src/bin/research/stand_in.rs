@@ -1,7 +1,7 @@
-//! A model by rules, used when no real one is configured: it searches for the question's words, reads the best places
-//! and answers with the most fitting sentences, each with its file and line.
+//! A rule-based model for use without a real one. It searches for the question's words, reads the
+//! best passages and answers with the most relevant sentences, each with its file and line.
 //!
-//! It sees only the conversation, as a model does. It never opens a file, and it quotes; it draws no conclusions.
+//! Like a model, it sees only the conversation and opens no files. It only quotes.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use futures_util::stream;
 use crate::library::repeats;
 use crate::text::{Kind, Passage, passages, share_of_about, words};
 
-/// How many places are read.
+/// Number of passages that are read.
 const PLACES: usize = 6;
-/// How many lines are read before and after a place.
+/// Number of lines that are read before and after a passage.
 const AROUND: usize = 5;
-/// The most sentences that are quoted.
+/// Maximum number of quoted sentences.
 const QUOTED: usize = 5;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Model for StandIn {
     }
 }
 
-/// What is said after this conversation.
+/// Returns the next message for this conversation.
 fn next(conversation: &Conversation) -> Vec<Part> {
     let messages = conversation.messages();
     let asked = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or(0);
@@ -66,14 +66,14 @@ fn next(conversation: &Conversation) -> Vec<Part> {
 }
 
 fn calls(calls: &[(&str, Value)]) -> Vec<Part> {
-    // Without ids: the agent gives each call one.
+    // Calls without ids: the agent assigns them.
     calls
         .iter()
         .map(|(tool, arguments)| Part::ToolCall(ToolCall::new("", *tool, arguments.to_string()).into()))
         .collect()
 }
 
-/// The best places of a search, to be read with the lines around them.
+/// Returns the best passages of a search as reads that include the surrounding lines.
 fn places(found: &Value) -> Vec<(&'static str, Value)> {
     let mut places: Vec<(&str, u64)> = Vec::new();
     for hit in found["hits"].as_array().into_iter().flatten() {
@@ -95,7 +95,8 @@ struct Quote {
     path: String,
     passage: Passage,
     words: BTreeSet<String>,
-    /// How much of the question's words it has, weighed by how rare they are; from 0 to 1.
+    /// Weighted share of the question's words in the sentence, from 0 to 1. Rare words have a
+    /// higher weight.
     covered: f64,
     score: f64,
 }
@@ -148,7 +149,7 @@ fn answer(question: &str, found: &Value, reads: &[Value]) -> String {
     text
 }
 
-/// Everything that was read and says something about the question.
+/// Returns all sentences that were read and relate to the question.
 fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote> {
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let mut quotes: Vec<Quote> = Vec::new();
@@ -168,7 +169,7 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
                 .iter()
                 .any(|quote| quote.path == path && quote.passage.first == passage.first && quote.words == own);
             let about: BTreeSet<String> = words(&passage.about).into_iter().collect();
-            // The first and the last sentence of a reading may have been cut by it.
+            // The first and the last sentence of an excerpt may be incomplete.
             let cut = (at == 0 && *first > 1) || (passage.last == last_line && at + 1 == read.len() && reads.len() > 1);
             if known
                 || passage.kind == Kind::Heading
@@ -209,7 +210,7 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
     quotes
 }
 
-/// Whether two sentences say much the same.
+/// Returns `true` if two sentences have mostly the same words.
 fn alike(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let common = a.intersection(b).count();
     common * 10 >= a.len().min(b.len()) * 7

@@ -1,22 +1,22 @@
 //! Splits text into words, sentences and passages, for the search and for the stand-in model.
 //!
-//! It reads no files; a passage keeps the line numbers of its text.
+//! A passage keeps the line numbers of its text.
 
-/// A sentence, a heading, a table row or a line of code, and where it stands.
+/// A sentence, a heading, a table row or a line of code, with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Passage {
-    /// The first line, from 1.
+    /// Number of the first line, from 1.
     pub(crate) first: usize,
-    /// The last line.
+    /// Number of the last line.
     pub(crate) last: usize,
     pub(crate) kind: Kind,
-    /// The words as written, line breaks as single spaces, markers at the start of lines left out.
+    /// Text with line breaks as single spaces and without markers at the start of lines.
     pub(crate) text: String,
-    /// What it is about: the heading above it, or the line of code that a comment stands before.
+    /// Subject of the passage: the heading above it, or the line of code below a comment.
     pub(crate) about: String,
 }
 
-/// What a passage is.
+/// Kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Heading,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Code,
 }
 
-/// Words that say nothing about what is asked, in order.
+/// Stop words, sorted.
 const STOP: &[&str] = &[
     "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
     "did", "do", "does", "for", "from", "get", "give", "had", "happen", "happens", "has", "have", "how", "i", "if",
@@ -35,7 +35,8 @@ const STOP: &[&str] = &[
     "with", "would", "you", "your",
 ];
 
-/// The words of a text: lower case, `camelCase` and `snake_case` destructured, endings cut off, stop words left out.
+/// Returns the words of a text in lower case. `camelCase` and `snake_case` are split, endings are
+/// removed, and stop words are left out.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -56,7 +57,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// A word without its ending, so that `registers`, `registered` and `registering` are one word.
+/// Removes the ending of a word, so that `registers`, `registered` and `registering` are equal.
 pub(crate) fn stem(word: &str) -> String {
     let mut stem = word;
     for _ in 0..2 {
@@ -69,7 +70,7 @@ pub(crate) fn stem(word: &str) -> String {
             None => break,
         }
     }
-    // `stopp` is `stop`, `cancell` is `cancel`.
+    // `stopp` becomes `stop`, and `cancell` becomes `cancel`.
     let mut letters = stem.chars().rev();
     match (letters.next(), letters.next()) {
         (Some(a), Some(b)) if a == b && a.is_alphabetic() && stem.chars().count() > 3 => {
@@ -79,7 +80,7 @@ pub(crate) fn stem(word: &str) -> String {
     }
 }
 
-/// The marker at the start of a line: of a comment, a heading, a list or a quotation.
+/// Removes the marker of a comment, heading, list or quotation from the start of a line.
 pub(crate) fn without_marker(line: &str) -> &str {
     let mut rest = line.trim();
     loop {
@@ -95,13 +96,13 @@ pub(crate) fn without_marker(line: &str) -> &str {
     }
 }
 
-/// How much of what a passage is about counts as its own words: a comment is about the line it stands before, a
-/// paragraph only somewhere under its heading.
+/// Returns the weight of the subject's words compared with the passage's own words. A comment
+/// describes the next line, but a paragraph is only loosely related to its heading.
 pub(crate) fn share_of_about(path: &str) -> f32 {
     if is_code(path) { 0.8 } else { 0.5 }
 }
 
-/// Whether a file holds code, so that only its comments are prose.
+/// Returns `true` for a file with code, in which only comments are prose.
 fn is_code(path: &str) -> bool {
     const CODE: &[&str] = &[
         "c", "cc", "cpp", "cs", "css", "go", "h", "hpp", "java", "js", "json", "jsonl", "jsx", "kt", "lua", "php",
@@ -111,22 +112,23 @@ fn is_code(path: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| CODE.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
-/// Whether a line of code is a comment.
+/// Returns `true` if a line of code is a comment.
 fn is_comment(line: &str) -> bool {
     line == "*" || line == "#" || ["//", "# ", "/*", "* ", "-- "].iter().any(|start| line.starts_with(start))
 }
 
-/// The passages of some lines of a document; the first line has the number `first`.
+/// Returns the passages in some lines of a document. The first line has the number `first`.
 pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<Item = &'a str>) -> Vec<Passage> {
     let code_file = is_code(path);
     let lines: Vec<&str> = lines.into_iter().collect();
     let mut passages = Vec::new();
     let mut paragraph: Vec<(usize, &str)> = Vec::new();
-    // An excerpt may begin inside of a block of code: then its first fence is a bare one, and their number is odd.
+    // An excerpt may start inside of a code block. Then the number of fences is odd and the first
+    // one is bare.
     let fences: Vec<&str> = lines.iter().map(|line| without_marker(line)).filter(|line| is_fence(line)).collect();
     let mut fenced = first > 1 && fences.len() % 2 == 1 && fences[0].len() == 3;
     let mut heading = String::new();
-    // Where the comment begins that the next line of code is described by.
+    // Index of the first passage of the comment that describes the next line of code.
     let mut comment = 0;
     for (number, line) in (first..).zip(lines) {
         let trimmed = line.trim();
@@ -141,20 +143,20 @@ pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<It
         let commented = ["///", "//!", "//", "*"].iter().find_map(|marker| trimmed.strip_prefix(marker));
         let is_heading = if code_file { commented } else { Some(trimmed) };
         let is_heading = is_heading.is_some_and(|rest| rest.trim_start().starts_with('#'));
-        // In code a block stands inside of one comment.
+        // In a code file, a fenced block cannot extend beyond its comment.
         fenced &= !code_file || is_comment(trimmed);
         if is_fence(text) {
             end_paragraph(&mut paragraph, &mut passages, &heading);
             fenced = !fenced;
         } else if text.is_empty() {
             end_paragraph(&mut paragraph, &mut passages, &heading);
-            // A comment with nothing after it describes no line.
+            // A comment followed by an empty line describes no code.
             if trimmed.is_empty() {
                 comment = passages.len();
             }
         } else if fenced || (code_file && !is_comment(trimmed)) {
             end_paragraph(&mut paragraph, &mut passages, &heading);
-            // Attributes stand between a comment and what it describes.
+            // Attributes may be between a comment and the item that it describes.
             if code_file && !trimmed.starts_with("#[") && !trimmed.starts_with('@') {
                 for passage in &mut passages[comment..] {
                     text.clone_into(&mut passage.about);
@@ -189,8 +191,8 @@ fn is_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// Cuts a paragraph into sentences, each with the lines it stands on. A sentence of a word or two stays with the one
-/// before it.
+/// Splits a paragraph into sentences with their line numbers. A sentence of one or two words is
+/// joined to the previous one.
 fn end_paragraph(paragraph: &mut Vec<(usize, &str)>, passages: &mut Vec<Passage>, heading: &str) {
     let of_paragraph = passages.len();
     let mut text = String::new();
@@ -231,7 +233,8 @@ fn end_paragraph(paragraph: &mut Vec<(usize, &str)>, passages: &mut Vec<Passage>
     }
 }
 
-/// Where sentences end: after `.`, `!` or `?`, closing signs included, when white space and no small letter follow.
+/// Returns the ends of sentences: after `.`, `!` or `?` with closing characters, if followed by
+/// white space and not by a small letter.
 fn sentence_ends(text: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     for (at, sign) in text.char_indices().filter(|(_, sign)| ".!?".contains(*sign)) {

@@ -1,4 +1,4 @@
-//! The agent's tools: list, search and read the documents. Every answer is bounded.
+//! The agent's tools: list, search and read the documents. Every output is bounded.
 
 use agentflow::prelude::*;
 use agentflow::serde::Serialize;
@@ -6,13 +6,13 @@ use agentflow::tool::ToolRef;
 
 use crate::library::{Hit, Library};
 
-/// The most documents that one listing names.
+/// Maximum number of documents in a listing.
 const LISTED: usize = 200;
-/// The most places that one search gives.
+/// Maximum number of search results.
 const FOUND: usize = 12;
-/// The most lines that one reading gives.
+/// Maximum number of lines in an excerpt.
 const READ: usize = 100;
-/// The longest line that is shown whole, in characters.
+/// Maximum number of characters of a line; longer lines are truncated.
 const LINE: usize = 500;
 
 #[derive(Serialize)]
@@ -89,7 +89,7 @@ fn read_lines(
     Ok(Excerpt { path, total_lines: lines.len(), text: text.join("\n") })
 }
 
-/// All of them.
+/// Returns all tools.
 pub(crate) fn all() -> Vec<ToolRef> {
     tools![list_documents, search, read_lines]
 }

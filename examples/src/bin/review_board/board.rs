@@ -1,5 +1,6 @@
-//! The board: a planner, specialists side by side, a reviewer with acceptance criteria, and an arbiter, which hands the
-//! conversation to the owner when it may not decide alone. It knows no model and no terminal.
+//! The board: a planner, concurrent specialists, a reviewer with acceptance criteria, and an
+//! arbiter. The arbiter hands the conversation off to the owner if it may not decide alone. This
+//! module is independent of the model and the terminal.
 
 use agentflow::agent::Team;
 use agentflow::artifact::ArtifactRef;
@@ -10,10 +11,10 @@ use agentflow::serde_json::json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often the specialists work on what was not accepted.
+/// Maximum number of rounds for opinions that were not accepted.
 const ROUNDS: u32 = 3;
 
-/// What specialists and the reviewer write to each other and to the arbiter.
+/// Messages of the specialists and the reviewer to each other and to the arbiter.
 static NOTES: Mailbox<Note> = Mailbox::new("notes", &["research", "coding", "qa", "reviewer", "arbiter"]);
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +62,7 @@ pub(crate) struct Opinion {
     pub(crate) text: String,
 }
 
-/// What a specialist handed in.
+/// A question with the opinion of its specialist.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Work {
     pub(crate) assignment: Assignment,
@@ -75,27 +76,27 @@ pub(crate) struct Unmet {
     pub(crate) why: String,
 }
 
-/// What a criterion is checked by.
+/// Method of checking a criterion.
 enum Check {
     Code(fn(&Work) -> bool),
     Judge(&'static str),
 }
 
-/// The acceptance criteria, in the order in which they are checked: what code can check is checked by code.
+/// Acceptance criteria in the order of the checks. Code checks them where possible.
 const CRITERIA: [(&str, Check); 3] = [
     ("it names a figure", Check::Code(|work| work.opinion.text.contains(|c: char| c.is_ascii_digit()))),
     ("it is short", Check::Code(|work| work.opinion.text.len() <= 400)),
     ("it says what would change its mind", Check::Judge("Does it say what would change its mind?")),
 ];
 
-/// How a review stands after a round.
+/// State of a review after a round.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Board {
     proposal: String,
-    /// What is to be done in the next round.
+    /// Questions for the next round.
     open: Vec<Assignment>,
     accepted: Vec<Work>,
-    /// Of the last round.
+    /// Criteria that were not met in the last round.
     unmet: Vec<Unmet>,
 }
 
@@ -111,12 +112,12 @@ pub(crate) struct Decision {
     pub(crate) why: String,
 }
 
-/// The one result of the run.
+/// Final result of the run.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Report {
     pub(crate) decision: Decision,
     pub(crate) accepted: Vec<Work>,
-    /// What no round reached.
+    /// Criteria that were not met in any round.
     pub(crate) unmet: Vec<Unmet>,
     /// The artifacts that the report was made of, and the report itself, with their versions.
     pub(crate) artifacts: Vec<String>,
@@ -156,11 +157,11 @@ async fn specialist(
 #[agent(model = "anthropic/claude-sonnet-4-5")]
 async fn judge(cx: &Context, criterion: String, opinion: String) -> Result<Verdict>;
 
-/// Who has the last word: two agents, of which one has the conversation at a time.
+/// The agents that make the final decision. One of them has the conversation at a time.
 pub(crate) struct LastWord(Agent<Decision>);
 
-/// The arbiter decides where all criteria are met. Where one is not, it transfers the conversation to the owner, who sees all
-/// of it and answers in the arbiter's place.
+/// Builds the deciding agents. The arbiter decides if all criteria are met. Otherwise it hands the
+/// conversation off to the owner, who sees all of it and answers instead.
 pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelSource>) -> Result<LastWord> {
     let arbiter = Agent::new(arbiter)
         .name("arbiter")
@@ -195,7 +196,8 @@ pub(crate) async fn review_board(cx: &Context, proposal: String) -> Result<Repor
     Ok(report)
 }
 
-/// One specialist's work in one round: with what the reviewer wrote about the round before, and kept as an artifact.
+/// Executes one specialist's work in one round. It uses the reviewer's comments on the previous
+/// round, and saves the opinion as an artifact.
 async fn work(cx: &Context, assignment: Assignment, proposal: String) -> Result<Work> {
     let Assignment { by, question } = &assignment;
     let refused = cx.take_mail(&NOTES, by.name())?.into_iter().filter_map(|mail| match mail.message {
@@ -211,7 +213,8 @@ fn artifact(by: Specialist) -> String {
     format!("opinion-{}.txt", by.name())
 }
 
-/// Holds what was handed in against the criteria. What fails goes back to its specialist, with the reasons.
+/// Checks the opinions against the criteria. A rejected opinion goes back to its specialist with
+/// the reasons.
 async fn review(cx: &Context, board: Board, worked: Vec<Work>) -> Result<Board> {
     let mut board = Board { open: Vec::new(), unmet: Vec::new(), ..board };
     for work in worked {
@@ -238,7 +241,7 @@ async fn review(cx: &Context, board: Board, worked: Vec<Work>) -> Result<Board> 
     Ok(board)
 }
 
-/// Makes one report of the results and the artifacts.
+/// Combines the results and the artifacts into a report.
 async fn decide(cx: &Context, board: Board) -> Result<Report> {
     let Board { accepted, unmet, .. } = board;
     let remarks = cx.take_mail(&NOTES, "arbiter")?.into_iter().filter_map(|mail| match mail.message {

@@ -1,9 +1,9 @@
-//! A board reviews a proposal: a planner divides it, specialists work side by side, a reviewer holds their opinions against
-//! acceptance criteria and sends back what failed, and an arbiter has the last word, which it hands to the owner when something is
-//! not met.
+//! A board that reviews a proposal. A planner divides it, and specialists work on the parts
+//! concurrently. A reviewer checks their opinions against acceptance criteria and sends rejected
+//! ones back. An arbiter decides, or hands off to the owner if a criterion is not met.
 //!
-//! `review_board [--store FILE] [PROPOSAL]`. It works offline: the models are stand-ins, unless `AGENTFLOW_MODEL` names a real
-//! one. The report goes to standard output.
+//! Usage: `review_board [--store FILE] [PROPOSAL]`. It works offline: scripted stand-ins replace
+//! the models, unless `AGENTFLOW_MODEL` names a real one. The report goes to standard output.
 
 mod board;
 mod stand_in;
@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The report, and its text.
+/// Returns the report and its text.
 async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, String)> {
     let mut runtime = Runtime::builder();
     runtime = match std::env::var("AGENTFLOW_MODEL") {
@@ -73,7 +73,7 @@ async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, Str
             stand_in::scripted(runtime)
         }
     };
-    // The report's text is an artifact, which is read from the store when the run is over.
+    // The text of the report is an artifact. It is read from the store after the run.
     runtime = match store {
         Some(file) => runtime.store(SqliteStore::open(&file).await?),
         None => runtime.store(agentflow::store::MemoryStore::new()),

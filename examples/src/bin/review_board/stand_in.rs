@@ -1,4 +1,4 @@
-//! Stand-ins for the models: each computes its agent's answers from what it is shown by a rule.
+//! Scripted stand-ins for the models. Each computes its agent's answers from the request by a rule.
 
 use agentflow::message::Role;
 use agentflow::model::ModelRequest;
@@ -8,7 +8,7 @@ use agentflow_testing::{ScriptedModel, Turn};
 
 use super::board::last_word;
 
-/// Gives each agent its stand-in.
+/// Assigns a stand-in to each agent.
 pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
     runtime
         .agent_model("planner", ScriptedModel::from_fn(plan))
@@ -19,7 +19,7 @@ pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
         )
 }
 
-/// The user's message, which shows what the agent was called with.
+/// Returns the user's message, which contains the arguments of the agent.
 fn shown(request: &ModelRequest) -> String {
     let first = request.messages.messages().iter().find(|message| message.role() == Role::User);
     first.map_or_else(String::new, |message| message.text().into_owned())
@@ -35,7 +35,8 @@ fn plan(request: &ModelRequest) -> Turn {
     Turn::text(json!({"assignments": assignments}).to_string())
 }
 
-/// At first research has no figure, and coding does not say what would change its mind. QA never does.
+/// At first, research gives no figure and coding does not name a reason to change its mind. QA
+/// never names one.
 fn opinion(request: &ModelRequest) -> Turn {
     let shown = shown(request);
     let is = |by: &str| shown.contains(&format!("You are: {by}.")) || shown.contains(&format!("You are: \"{by}\"."));
@@ -60,7 +61,7 @@ fn verdict(request: &ModelRequest) -> Turn {
     Turn::text(json!({"met": met, "why": why}).to_string())
 }
 
-/// The arbiter decides alone where all is met, and hands the rest on.
+/// Decides if all criteria are met, and hands off to the owner otherwise.
 fn decision(request: &ModelRequest) -> Turn {
     match shown(request).contains(r#""not_met":[]"#) {
         true => Turn::text(json!({"accept": true, "why": "all criteria are met"}).to_string()),
@@ -68,7 +69,7 @@ fn decision(request: &ModelRequest) -> Turn {
     }
 }
 
-/// The owner sees what the arbiter was asked.
+/// Answers as the owner, who sees the conversation of the arbiter.
 fn of_the_owner(request: &ModelRequest) -> Turn {
     let is_seen = shown(request).contains("qa: it says what would change its mind");
     let why = if is_seen { "an opinion was not good enough" } else { "nothing was handed on" };

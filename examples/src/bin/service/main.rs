@@ -1,11 +1,14 @@
-//! A service for a container: a workflow behind the Agent2Agent protocol, a health check, and an end on SIGTERM that interrupts
-//! nothing. `Dockerfile` and `compose.yaml` beside this file run it.
+//! A service for a container: a workflow behind the A2A protocol, a health check, and a graceful
+//! end on SIGTERM. `Dockerfile` and `compose.yaml` next to this file run it.
 //!
-//! An address that other machines can reach needs a token, the variable SERVICE_TOKEN.
+//! An address that other machines can reach requires a token, the variable SERVICE_TOKEN.
 //!
-//! `service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]` serves; `service --tools ADDRESS` serves its tools to clients of
-//! the Model Context Protocol, as the container beside it does; `service --check ADDRESS` asks a service for its health, for a
-//! container without other programs. The address that it listens on goes to standard output.
+//! - `service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]` serves the workflow.
+//! - `service --tools ADDRESS` serves the program's tools over MCP, for the sidecar container.
+//! - `service --check ADDRESS` requests the health of a service, for a container without other
+//!   programs.
+//!
+//! The address that it listens on goes to standard output.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -42,18 +45,19 @@ const USAGE: &str = "usage: service [--listen ADDRESS] [--host NAME] [--store FI
   --tools serves its tools as such a server.
   --check asks the service at an address for its health and ends with 0 when it is well.";
 
-/// How long runs may take to reach a quiet place when the service is stopped: below the ten seconds that a container is given.
+/// Time for runs to reach a safe state when the service is stopped. It is less than the ten seconds
+/// that a container gets.
 const REST: Duration = Duration::from_secs(8);
-/// How long a health check may take.
+/// Time limit of a health check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct Serving {
     listen: SocketAddr,
     hosts: Vec<String>,
     store: PathBuf,
-    /// Where the tools of another container are.
+    /// Address of the sidecar's tools.
     mcp: Option<String>,
-    /// The token of clients. It is also sent to the other container.
+    /// Token of clients. It is also sent to the sidecar.
     token: Option<String>,
 }
 
@@ -90,7 +94,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
     Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
 }
 
-/// Returns true if a request has the token. The comparison takes constant time.
+/// Returns `true` if a request has the token. The comparison takes constant time.
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
     let expected = format!("Bearer {token}");
@@ -98,7 +102,7 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
     sent.len() == expected.len() && differ == 0
 }
 
-/// What a text consists of.
+/// The number of words of a text, and its longest word.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Digest {
     words: usize,
@@ -108,7 +112,7 @@ struct Digest {
 /// Count the words of a text.
 #[tool(effects = "none")]
 async fn count_words(text: String, pause_ms: u64) -> usize {
-    // Stands for work that takes a while; it is what is not interrupted when the service is stopped.
+    // Simulates long work, which is not interrupted when the service is stopped.
     tokio::time::sleep(Duration::from_millis(pause_ms.min(5_000))).await;
     text.split_whitespace().count()
 }
@@ -119,7 +123,7 @@ fn longest_word(text: String) -> String {
     text.split_whitespace().max_by_key(|word| word.chars().count()).unwrap_or_default().to_owned()
 }
 
-/// Says what a text consists of.
+/// Counts the words of a text and finds the longest one.
 #[workflow]
 async fn digest(text: String, pause_ms: u64) -> Result<Digest> {
     let longest = longest_word(text);
@@ -152,7 +156,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
-    // Asked for before anything begins, so that no signal is missed.
+    // Registered before other work, so that no signal is missed.
     let mut asked_to_end = end_signals()?;
     let mut builder = Runtime::builder().store(SqliteStore::open(&serving.store).await?);
     let mut offered = vec!["digest"];
@@ -184,12 +188,12 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async move {
         let _ = stopped.wait_for(|draining| *draining).await;
     };
-    // With the addresses of peers, so that limits apply to each address.
+    // Includes the addresses of peers, so that limits apply per address.
     let service = health.merge(agents).into_make_service_with_connect_info::<SocketAddr>();
     let server = tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     asked_to_end.recv().await;
     eprintln!("asked to end; runs that are busy have {REST:?}");
-    // No new requests; those that are being served, and the runs, are finished as far as they get.
+    // Refuses new requests. Active requests and runs get time to finish.
     draining.send_replace(true);
     let drained = runtime.drain(REST).await;
     let _ = timeout(Duration::from_secs(1), server).await;
@@ -220,7 +224,7 @@ async fn serve_tools(serving: Serving) -> Result<(), Box<dyn std::error::Error>>
     }
 }
 
-/// One message for SIGTERM or Ctrl-C.
+/// Returns a receiver that gets one message on SIGTERM or Ctrl-C.
 fn end_signals() -> std::io::Result<tokio::sync::mpsc::Receiver<()>> {
     let (asked, asks) = tokio::sync::mpsc::channel(1);
     let by_hand = asked.clone();
@@ -239,7 +243,7 @@ fn end_signals() -> std::io::Result<tokio::sync::mpsc::Receiver<()>> {
     Ok(asks)
 }
 
-/// Well, as long as it takes requests.
+/// Reports the service as healthy while it accepts requests.
 async fn healthz(State(draining): State<watch::Receiver<bool>>) -> (StatusCode, Json<agentflow::serde_json::Value>) {
     match *draining.borrow() {
         false => (StatusCode::OK, Json(json!({"status": "ok"}))),
@@ -247,7 +251,7 @@ async fn healthz(State(draining): State<watch::Receiver<bool>>) -> (StatusCode, 
     }
 }
 
-/// Asks a service for its health.
+/// Requests the health of a service.
 async fn check(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;

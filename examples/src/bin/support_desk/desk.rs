@@ -1,5 +1,5 @@
-//! What the desk does, as functions: tools that look things up and pay back, a workflow that looks into a letter, and the
-//! agent that talks with the customer.
+//! Functions of the desk: tools that look up data and pay refunds, a workflow that investigates a
+//! letter, and the agent that talks to the customer.
 
 use agentflow::model::ModelSource;
 use agentflow::prelude::*;
@@ -25,13 +25,13 @@ pub(crate) struct Sorted {
     pub(crate) order: Option<u32>,
 }
 
-/// All that is known about a letter.
+/// The facts about a letter.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Case {
     pub(crate) topic: Topic,
     pub(crate) order: Option<Order>,
     pub(crate) parcel: Option<String>,
-    /// What the desk could answer.
+    /// A draft of the answer.
     pub(crate) draft: String,
 }
 
@@ -107,7 +107,7 @@ async fn large_refund(cx: &Context, shop: Inject<Shop>, order: u32, cents: u32) 
     pay_back(cx, &shop, order, cents)
 }
 
-/// Pays under the key of the call, which is the same when a crash makes the call run again.
+/// Pays with the idempotency key of the call, which stays the same if a crash repeats the call.
 fn pay_back(cx: &Context, shop: &Shop, order: u32, cents: u32) -> Result<Payment, String> {
     let bought = shop.order(order).ok_or_else(|| format!("there is no order {order}"))?;
     if cents > bought.cents {
@@ -116,7 +116,7 @@ fn pay_back(cx: &Context, shop: &Shop, order: u32, cents: u32) -> Result<Payment
     shop.pay(&cx.idempotency_key(), &Payment { order, cents }).map_err(|error| error.to_string())
 }
 
-/// The agent that talks with the customer.
+/// Builds the agent that talks to the customer.
 pub(crate) fn support(model: impl Into<ModelSource>) -> Agent {
     Agent::new(model)
         .name("support")

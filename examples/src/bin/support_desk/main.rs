@@ -1,8 +1,10 @@
-//! A support desk: a small HTTP service with a session for each customer. An agent looks into each letter with a
-//! workflow, pays back small amounts itself and asks a person about large ones. It survives its process.
+//! A support desk as a small HTTP service with a session for each customer. An agent investigates
+//! each letter with a workflow, pays small refunds itself and asks a person about large ones. Its
+//! runs survive the end of the process.
 //!
-//! `support_desk [--port N] [--store FOLDER]` works offline: the models are stand-ins, unless `AGENTFLOW_MODEL` names a
-//! real one. The address that it listens on goes to standard output.
+//! `support_desk [--port N] [--store FOLDER]` works offline: scripted stand-ins replace the models,
+//! unless `AGENTFLOW_MODEL` names a real one. The address that it listens on goes to standard
+//! output.
 
 mod desk;
 mod service;
@@ -26,7 +28,7 @@ const USAGE: &str = "usage: support_desk [--port N] [--store FOLDER]
   The folder, `desk` if not said otherwise, has the runs and the payments; started again, the desk continues.
   AGENTFLOW_MODEL names a model, such as openai-chat/gpt-5-mini; without it stand-ins by rules answer.";
 
-/// How long runs may take to reach a quiet place when the desk is stopped.
+/// Time for runs to reach a safe state when the desk is stopped.
 const REST: Duration = Duration::from_secs(10);
 
 struct Arguments {
@@ -71,7 +73,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    // Before anything begins, so that no signal is missed.
+    // Registered before other work, so that no signal is missed.
     let asked_to_end = end_signal()?;
     let shop = shop::Shop::open(&arguments.store.join("payments"))?;
     let mut runtime =
@@ -90,14 +92,15 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let runtime = runtime.agent(&support).build();
-    // What an earlier process left, however it ended.
+    // Resumes the runs of an earlier process, however it ended.
     for (run, problem) in runtime.recover().await?.left {
         eprintln!("not resumed: {run}: {problem}");
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
     println!("http://{}", listener.local_addr()?);
     std::io::stdout().flush()?;
-    // Streams of runs that wait for a person do not end by themselves, so the server is not waited for without end.
+    // Event streams of runs that wait for a person do not end on their own, so shutdown has a time
+    // limit.
     let (draining, is_draining) = watch::channel(false);
     let mut stopped = is_draining;
     let stopped = async move {
@@ -113,8 +116,8 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Completes on Ctrl-C, and on SIGTERM, which is how containers and service managers end a program. The signals are
-/// caught from the call on.
+/// Completes on Ctrl-C and on SIGTERM, with which containers and service managers end a program.
+/// Signals are caught from the time of the call.
 #[cfg(unix)]
 fn end_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

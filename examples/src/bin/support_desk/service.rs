@@ -1,5 +1,5 @@
-//! The desk over HTTP: letters come in, runs are followed, a person answers the questions of the inbox. It keeps nothing
-//! itself: all that it shows is read from the store.
+//! The HTTP interface of the desk: receives letters, shows runs, and accepts answers to the
+//! questions in the inbox. It has no state of its own; all data comes from the store.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ use axum::{Json, Router};
 use futures_util::StreamExt;
 use serde::Deserialize;
 
-/// All addresses of the desk.
+/// Returns the routes of the desk.
 pub(crate) fn service(runtime: Runtime) -> Router {
     Router::new()
         .route("/customers/{customer}/letters", post(receive))
@@ -32,7 +32,7 @@ pub(crate) fn service(runtime: Runtime) -> Router {
         .with_state(runtime)
 }
 
-/// What went wrong, as an answer.
+/// An error as an HTTP response.
 struct Refused(StatusCode, String);
 
 impl IntoResponse for Refused {
@@ -64,8 +64,9 @@ struct Letter {
     text: String,
 }
 
-/// A letter of a customer: a run in the customer's session. A client that did not get this answer sends the letter again
-/// under the same `Idempotency-Key`, which names the run, so that no letter is answered twice.
+/// Receives a letter and starts a run in the customer's session. A client that did not get the
+/// response repeats the letter with the same `Idempotency-Key`. The key determines the run id, so
+/// no letter is answered twice.
 async fn receive(
     State(runtime): State<Runtime>,
     Path(customer): Path<String>,
@@ -83,7 +84,7 @@ async fn receive(
         request = request.run_id(id);
     }
     let run = runtime.start_agent("support", request).await?;
-    // From its first event on the run is in the store.
+    // The run is in the store after its first event.
     if run.events().next().await.is_none() {
         run.result().await?;
     }
@@ -94,13 +95,13 @@ fn accepted(run: &RunId) -> Response {
     (StatusCode::ACCEPTED, Json(json!({"run": run}))).into_response()
 }
 
-/// What a customer and the desk have said.
+/// Returns the conversation of a customer with the desk.
 async fn history(State(runtime): State<Runtime>, Path(customer): Path<String>) -> Answer<Json<Value>> {
     let runs = runtime.session_history(&customer, 100).await?;
     Ok(Json(json!(runs)))
 }
 
-/// A run, as it is now.
+/// Returns the current state of a run.
 async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer<Json<Value>> {
     let run = RunId::new(run);
     let record = runtime.run_record(&run).await?;
@@ -111,8 +112,8 @@ async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer
     Ok(Json(json!({"run": run, "status": record.status, "answer": answer})))
 }
 
-/// The events of a run as server-sent events: all until now, then each as it happens. A client that comes back continues
-/// behind `Last-Event-ID`.
+/// Streams the events of a run as server-sent events: first the past ones, then each new one. A
+/// client that reconnects continues after `Last-Event-ID`.
 async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers: HeaderMap) -> Answer<Response> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
     let events = runtime.events(&RunId::new(run), 0).await?;
@@ -122,14 +123,15 @@ async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
 
-/// The questions that runs wait for, the oldest first.
+/// Returns the open questions of all runs, oldest first.
 async fn inbox(State(runtime): State<Runtime>) -> Answer<Json<Value>> {
     let questions = runtime.approvals(RunFilter::new()).await?;
     Ok(Json(json!(questions)))
 }
 
-/// An answer to a question of the inbox: `{"run": .., "path": .., "by": "ada", "decision": "granted"}`, with `arguments` in
-/// the place of those that the model wrote, or `"decision": "denied"` with a `comment`.
+/// An answer to a question in the inbox: `{"run": .., "path": .., "by": "ada", "decision":
+/// "granted"}`, optionally with `arguments` that replace the model's, or `"decision": "denied"`
+/// with a `comment`.
 #[derive(Deserialize)]
 struct Decision {
     run: RunId,

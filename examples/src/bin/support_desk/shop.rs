@@ -1,5 +1,5 @@
-//! The shop behind the desk: its orders, parcels, and a payment provider that keeps each payment in a file of its own. A
-//! real desk calls other services here.
+//! The shop behind the desk: orders, parcels, and a payment provider that stores each payment in a
+//! separate file. A real desk would call other services.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,10 +8,10 @@ use agentflow::serde_json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The largest amount in cents that is paid back without a person's word.
+/// Maximum refund in cents without approval.
 pub(crate) const LIMIT: u32 = 5_000;
 
-/// What was bought.
+/// An order of a customer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Order {
     pub(crate) number: u32,
@@ -33,33 +33,33 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// A shop that keeps its payments in this folder.
+    /// Opens a shop that stores its payments in this folder.
     pub(crate) fn open(payments: &Path) -> io::Result<Self> {
         fs::create_dir_all(payments)?;
         Ok(Self { payments: payments.to_owned() })
     }
 
-    /// The order of a number: there are 100,000 of them.
+    /// Returns an order by its number, from 1 to 100,000.
     pub(crate) fn order(&self, number: u32) -> Option<Order> {
         let articles = [("a tea pot", 1_900), ("a lamp", 4_900), ("an armchair", 12_900)];
         let (article, cents) = articles[number as usize % articles.len()];
         (1..=100_000).contains(&number).then(|| Order { number, article: article.to_owned(), cents })
     }
 
-    /// Where the parcel of an order is.
+    /// Returns the location of an order's parcel.
     pub(crate) fn parcel(&self, number: u32) -> &'static str {
         ["on its way", "at the customs office", "lost"][number as usize % 3]
     }
 
-    /// Pays once for each key, whoever asks how often: the first payment of a key is the answer to all later ones. The
-    /// payment is in its file as a whole or not at all.
+    /// Pays once per key. Later calls with the same key return the first payment. A payment's file
+    /// is written atomically.
     pub(crate) fn pay(&self, key: &str, payment: &Payment) -> io::Result<Payment> {
         let name: String = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let kept = self.payments.join(format!("{name}.json"));
         if !kept.exists() {
             let mut file = tempfile::NamedTempFile::new_in(&self.payments)?;
             serde_json::to_writer(&mut file, payment)?;
-            // Of two at once the first one counts.
+            // If two payments race, the first one wins.
             let _ = file.persist_noclobber(&kept);
         }
         Ok(serde_json::from_slice(&fs::read(kept)?)?)

@@ -1,4 +1,4 @@
-//! Stand-ins for the models: each computes its agent's answers from what it is shown, by rules.
+//! Scripted stand-ins for the models. Each computes its agent's answers from the request by rules.
 
 use agentflow::message::{Message, Role};
 use agentflow::model::ModelRequest;
@@ -23,7 +23,7 @@ pub(crate) fn sort(request: &ModelRequest) -> Turn {
     Turn::text(json!({"topic": topic, "order": number}).to_string())
 }
 
-/// Drafts an answer of what is known.
+/// Drafts an answer from the known facts.
 pub(crate) fn draft(request: &ModelRequest) -> Turn {
     let known = last_of(request).map_or_else(String::new, |message| message.text().into_owned());
     let parcel = known.lines().find_map(|line| line.strip_prefix("Its parcel: ")).filter(|parcel| *parcel != "null");
@@ -33,7 +33,8 @@ pub(crate) fn draft(request: &ModelRequest) -> Turn {
     })
 }
 
-/// Looks into a letter, pays back, answers; and counts the letters, which shows that it remembers.
+/// Investigates a letter, pays a refund and answers. It also counts the letters, which shows that
+/// the session is remembered.
 pub(crate) fn support(request: &ModelRequest) -> Turn {
     let messages = request.messages.messages();
     let letters = messages.iter().filter(|message| message.role() == Role::User).count();
@@ -60,7 +61,7 @@ pub(crate) fn support(request: &ModelRequest) -> Turn {
     Turn::text(format!("{}{paid} (letter {letters})", case.draft))
 }
 
-/// The last message of the request.
+/// Returns the last message of the request.
 fn last_of(request: &ModelRequest) -> Option<&Message> {
     request.messages.messages().last().map(AsRef::as_ref)
 }

@@ -1,8 +1,9 @@
-//! Letters of customers are sorted and answered: agents and a tool, put together with operators.
+//! Sorts and answers customers' letters with agents and a tool, combined with operators.
 //!
-//! It is the command line of agentflow with the workflow `support_triage`:
-//! `workflow run support_triage --input '{"input": "I was charged twice!"}'`, `workflow show support_triage`. Without arguments
-//! it answers three letters. The model is named by `AGENTFLOW_MODEL`; without it a small stand-in by rules answers.
+//! The program is agentflow's command line with the workflow `support_triage`: `workflow run
+//! support_triage --input '{"input": "I was charged twice!"}'`, `workflow show support_triage`.
+//! Without arguments it answers three letters. `AGENTFLOW_MODEL` names the model; without it a
+//! rule-based stand-in answers.
 
 mod stand_in;
 
@@ -62,8 +63,8 @@ fn create_ticket(intent: Intent, summary: String) -> Ticket {
     Ticket { ticket_id: format!("{kind}-{number}"), summary }
 }
 
-/// The workflow: a letter is sorted; one that nobody is sure of waits for a person; a fault and a bill get a ticket; then it
-/// is answered.
+/// Builds the workflow. A letter is classified. If the confidence is low, the run waits for a
+/// person. Faults and bills get a ticket. Then the letter is answered.
 fn support_triage() -> Pipeline {
     let classify = Pipeline::agent("classify").with(json!({"letter": "{input}"}));
     let ticket =

@@ -1,4 +1,5 @@
-//! A stand-in for a model, by rules: it sorts letters by their words, and answers with what it is told about the case.
+//! A rule-based stand-in for a model. It sorts letters by their words, and answers with the facts
+//! of the case.
 
 use agentflow::model::ModelRequest;
 use agentflow::serde_json::json;

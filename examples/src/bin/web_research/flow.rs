@@ -1,4 +1,4 @@
-//! The tools, and the workflow over them. It knows no terminal.
+//! The tools, and the workflow that uses them. It is independent of the terminal.
 
 use std::path::{Component, Path};
 
@@ -63,7 +63,7 @@ fn write_file(path: String, markdown: String) -> Result<usize, String> {
     Ok(markdown.len())
 }
 
-/// Takes the sentences of the tools.
+/// Error type for the messages of the tools.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Searches, fetches what was found side by side, and writes what the pages say with its sources.

@@ -1,8 +1,9 @@
-//! Research with a fan-out: search the web, fetch the pages side by side, make notes that cite them, write a report. Once in
-//! Rust and once as a YAML document over the same tools.
+//! Research with a fan-out: search the web, fetch the pages concurrently, make notes with
+//! citations, write a report. The workflow is written once in Rust and once as a YAML document over
+//! the same tools.
 //!
-//! `web_research [--document] [--store FILE] [QUESTION]` writes `report.md` into the folder that it is started in. The web is a
-//! few pages in this program, so no network is reached.
+//! Usage: `web_research [--document] [--store FILE] [QUESTION]`. It writes `report.md` to the
+//! current folder. The web is simulated by a few pages in this program, so it needs no network.
 
 mod flow;
 mod web;

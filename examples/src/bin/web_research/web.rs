@@ -1,5 +1,5 @@
-//! A web of a few pages, in the place of the real one: it is searched and fetched from, and counts how many fetches there were at
-//! once. It reaches no network.
+//! A simulated web of a few pages. It supports searching and fetching, and counts concurrent
+//! fetches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ const PAGES: [(&str, &str, &str); 5] = [
     ("https://bread.example/yeast", "Yeast", "Yeast makes dough rise. It lives on sugar."),
 ];
 
-/// Words that say nothing about what a text is about.
+/// Stop words.
 const COMMON: [&str; 17] = [
     "how", "do", "does", "work", "the", "of", "a", "on", "is", "are", "what", "and", "in", "it", "its", "because", "at",
 ];
@@ -43,7 +43,7 @@ struct Counts {
 }
 
 impl Web {
-    /// The addresses of the pages that have a word of the query, those with most of them first.
+    /// Returns the addresses of the pages that contain words of the query, best matches first.
     pub(crate) fn search(&self, query: &str) -> Vec<String> {
         let wanted = words(query);
         let hits = |text: &str| words(text).iter().filter(|word| wanted.contains(word)).count();
@@ -57,7 +57,7 @@ impl Web {
         self.0.fetched.fetch_add(1, Ordering::SeqCst);
         let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.at_once.fetch_max(open, Ordering::SeqCst);
-        // As long as a page is on its way, others are asked for.
+        // Simulates latency, so that several fetches overlap.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         self.0.open.fetch_sub(1, Ordering::SeqCst);
         let (url, title, text) = PAGES.iter().find(|(of, ..)| *of == url)?;
@@ -73,7 +73,7 @@ impl Web {
     }
 }
 
-/// The words of a text that say what it is about.
+/// Returns the words of a text without stop words.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
     words.filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str())).collect()

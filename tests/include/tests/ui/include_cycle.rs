@@ -1,4 +1,4 @@
-//! Nodes that wait for each other.
+//! Two nodes that depend on each other.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

@@ -1,4 +1,4 @@
-//! Parameters that are not the inputs of the document.
+//! Parameters that differ from the inputs of the document.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

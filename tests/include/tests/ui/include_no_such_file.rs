@@ -1,4 +1,4 @@
-//! A path that leads nowhere, and options that are not known.
+//! A file that does not exist, and unknown options of the attribute.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

@@ -1,4 +1,4 @@
-//! Functions that cannot be those of a document.
+//! Function signatures that `#[include_workflow]` rejects.
 
 use agentflow_include::include_workflow;
 

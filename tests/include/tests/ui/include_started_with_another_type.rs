@@ -1,4 +1,4 @@
-//! Inputs and output have the types of the function.
+//! The inputs and the output must have the types of the function.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

@@ -1,4 +1,4 @@
-//! The path of a tool leads to a plain function, or nowhere.
+//! Tool paths that lead to a plain function or to no item.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

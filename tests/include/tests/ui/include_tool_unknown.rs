@@ -1,4 +1,4 @@
-//! A tool that is not one of those that the attribute names, and one that the document does not name.
+//! A tool of the document that the attribute does not list, and unused tools in the attribute.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

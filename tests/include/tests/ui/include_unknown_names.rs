@@ -1,4 +1,4 @@
-//! Mistakes that the document has by itself, each with its place in it.
+//! Mistakes within the document, each reported with its position in the document.
 
 use agentflow::prelude::*;
 use agentflow_include::include_workflow;

@@ -1,6 +1,8 @@
-//! The workflows of the kill test: every form, agents in tools of agents, gates in nested workflows.
+//! Workflows of the kill test. They cover every workflow form, agents in tools of agents, and gates
+//! in nested workflows.
 //!
-//! Outputs depend only on the input, however often a process ended. Each effect of a body is a line in a file.
+//! Outputs depend only on the input, regardless of how often a process was killed. Each side effect
+//! is a line in a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -18,7 +20,7 @@ use agentflow_testing::{ScriptedModel, Turn};
 type Step<T> = Result<T, String>;
 type Flow = Workflow<(u64,), String>;
 
-/// The file that effects are written to.
+/// File that records the side effects.
 #[derive(Clone)]
 pub(crate) struct EffectFile(Arc<PathBuf>);
 
@@ -27,7 +29,7 @@ impl EffectFile {
         Self(Arc::new(path))
     }
 
-    /// One line, in one write, on the disk when this returns.
+    /// Appends one line with a single write, and syncs it to disk.
     fn note(&self, kind: &str, cx: &Context) {
         self.line(&format!("{kind} {} {} {}", cx.run_id(), cx.path(), cx.attempt()));
     }
@@ -38,7 +40,7 @@ impl EffectFile {
         file.sync_data().expect("it is kept");
     }
 
-    /// How often this was done so far by a run, in any process.
+    /// Returns how often a run has recorded this effect, across all processes.
     fn count(&self, kind: &str, cx: &Context) -> usize {
         let of = format!("{kind} {} ", cx.run_id());
         fs::read_to_string(&*self.0).unwrap_or_default().lines().filter(|line| line.starts_with(&of)).count()
@@ -49,7 +51,8 @@ async fn pass(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// A tool without a policy of its own is one with effects, which is never called twice.
+/// Creates a tool. Unless it is idempotent, it counts as a tool with side effects and is never
+/// retried automatically.
 fn tool<F, Fut>(name: &'static str, idempotent: bool, body: F) -> ToolRef
 where
     F: Fn(Context, u64) -> Fut + Send + Sync + 'static,
@@ -78,7 +81,7 @@ fn effect(file: &EffectFile, name: &'static str, idempotent: bool) -> ToolRef {
     })
 }
 
-/// A tool that asks another agent.
+/// Creates a tool that runs another agent.
 fn ask(name: &'static str, idempotent: bool, agent: Agent) -> ToolRef {
     tool(name, idempotent, move |cx, n| {
         let agent = agent.clone();
@@ -89,7 +92,8 @@ fn ask(name: &'static str, idempotent: bool, agent: Agent) -> ToolRef {
     })
 }
 
-/// Calls these tools, turn by turn, then says so. What the tools answered makes no difference.
+/// Creates a model that calls the given tools, one list per turn, and then finishes. It ignores the
+/// results of the tools.
 fn model(file: &EffectFile, name: &'static str, turns: &'static [&'static [&'static str]]) -> ScriptedModel {
     let file = file.clone();
     ScriptedModel::from_fn(move |request| {
@@ -119,7 +123,8 @@ fn middle(file: &EffectFile) -> Agent {
     ])
 }
 
-/// Three levels: its tool asks an agent, whose tool asks another. Another tool runs a workflow with a map of agents.
+/// Builds three levels of agents: a tool of the first runs the second, and a tool of the second
+/// runs the third. Another tool runs a workflow that maps over agents.
 pub(crate) fn chief(file: &EffectFile) -> Agent {
     let part = mapped_agents(file);
     let plan = tool("plan", true, move |cx, n| {
@@ -138,7 +143,7 @@ fn once() -> NodePolicy {
     NodePolicy::default().repeatable(false)
 }
 
-/// A step with an effect that takes a little and adds one.
+/// Adds a node with a side effect. It takes a moment and returns its input plus one.
 fn step(b: &mut Builder, file: &EffectFile, kind: &'static str, node: Node, reads: Handle<u64>) -> Handle<u64> {
     let file = file.clone();
     b.node(node, (reads,), move |cx, (n,)| {
@@ -184,7 +189,7 @@ fn mapped_agents(file: &EffectFile) -> Flow {
     }))
 }
 
-/// Agents in tools of agents, an agent in a map in a workflow in a tool.
+/// Runs agents in tools of agents, and an agent in a map of a workflow in a tool.
 pub(crate) fn office(file: &EffectFile) -> Flow {
     let agent = chief(file);
     built(Workflow::build("office", ["n"], |b, (n,)| {
@@ -230,7 +235,7 @@ fn in_between(file: &EffectFile) -> Flow {
     }))
 }
 
-/// Gates in workflows in workflows, two of them side by side.
+/// Waits at gates in nested workflows, two of them concurrently.
 pub(crate) fn gates(file: &EffectFile) -> Flow {
     let part = in_between(file);
     built(Workflow::build("gates", ["n"], |b, (n,)| {
@@ -256,7 +261,7 @@ fn branch(file: &EffectFile, name: &str, millis: u64, reads: Handle<u64>, result
     })
 }
 
-/// A step that fails until it was tried three times.
+/// Adds a node that fails on its first two attempts.
 fn service(b: &mut Builder, file: &EffectFile, reads: Handle<u64>) -> Handle<u64> {
     let file = file.clone();
     b.node("service", (reads,), move |cx, (n,)| {
@@ -269,7 +274,7 @@ fn service(b: &mut Builder, file: &EffectFile, reads: Handle<u64>) -> Handle<u64
     })
 }
 
-/// A step of a nested workflow fails while others run beside it, and beside the workflow.
+/// Fails in a node of a nested workflow while other nodes run, in that workflow and in its parent.
 pub(crate) fn broken(file: &EffectFile) -> Flow {
     let part = built(Workflow::build("part", ["n"], |b, (n,)| {
         let first = free(b, file, "first", n);
@@ -288,7 +293,7 @@ pub(crate) fn broken(file: &EffectFile) -> Flow {
     }))
 }
 
-/// So many steps that a snapshot is taken in between.
+/// Runs enough steps for the runtime to take a snapshot in between.
 pub(crate) fn many(file: &EffectFile) -> Flow {
     built(Workflow::build("many", ["n"], |b, (n,)| {
         let items = b.value("items", (n,), |(n,)| Step::Ok((0..520).map(|at| at + n).collect::<Vec<u64>>()));
@@ -303,7 +308,8 @@ pub(crate) fn many(file: &EffectFile) -> Flow {
     }))
 }
 
-/// Retries, a race, a fallback, a repetition, a map, an arm, and a service that fails until it was asked three times.
+/// Combines retries, a race, a fallback, a repetition, a map, a branch, and a service that fails on
+/// its first attempts.
 pub(crate) fn forms(file: &EffectFile) -> Flow {
     built(Workflow::build("forms", ["n"], |b, (n,)| {
         let mut retry = RetryPolicy::retries(2);
@@ -364,7 +370,7 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
     }))
 }
 
-/// A chain that takes its time, for those who pause and cancel.
+/// Runs a slow chain of nodes, so that operators can pause and cancel it.
 pub(crate) fn long(file: &EffectFile) -> Flow {
     built(Workflow::build("long", ["n"], |b, (n,)| {
         let last = (0..12).fold(n, |before, at| match at % 3 {

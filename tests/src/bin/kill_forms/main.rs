@@ -1,10 +1,10 @@
-//! A process that the kill test kills: it executes runs of all forms over a store file, or controls them as an
-//! operator.
+//! A process for the kill test. It executes runs of all workflow forms over a store file, or
+//! controls them as an operator.
 //!
-//! `kill-forms host FOLDER SEED [operate] [twin] [double]` starts the runs, or resumes them, until all have ended:
-//! `operate` with an operator in the process, `twin` with a second runtime over a store of its own, `double` with two
-//! calls of `recover` at once. `kill-forms operator FOLDER SEED fickle|helpful` sends control requests until
-//! it is killed.
+//! - `kill-forms host FOLDER SEED [operate] [twin] [double]` starts or resumes the runs until all
+//!   have ended. `operate` adds an operator to the process, `twin` adds a second runtime with its
+//!   own store handle, and `double` calls `recover` twice concurrently.
+//! - `kill-forms operator FOLDER SEED fickle|helpful` sends control requests until it is killed.
 
 mod flows;
 mod operator;
@@ -20,7 +20,7 @@ use agentflow_tests::kill::WordFile;
 use flows::EffectFile;
 use operator::{Mood, Operator};
 
-/// The runs, by their form; the second of each may be cancelled.
+/// Workflow forms; there are two runs of each. The second may be cancelled.
 const FORMS: [&str; 7] = ["office", "gates", "forms", "long", "broken", "many", "solo"];
 
 struct Host {
@@ -58,7 +58,7 @@ async fn open(folder: &Path) -> Result<SqliteStore> {
     Ok(SqliteStore::open(folder.join("runs.db")).await?)
 }
 
-/// Several at a time, since each waits for what it asked.
+/// Runs several operators concurrently, since each waits for the outcome of its request.
 async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: Mood) -> Result<()> {
     let one = |at: u64| {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(at));
@@ -74,7 +74,7 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
         let (runtime, words) = (host.runtime.clone(), words.clone());
         tokio::spawn(async move {
             match operators(&runtime, &words, seed, Mood::Fickle).await {
-                // The process ends, so that nobody reads any more.
+                // The process is ending and has closed the store.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Io => {}
                 Err(error) => words.complain(&format!("operator ends: {error}")).expect("it is kept"),
                 Ok(()) => {}
@@ -82,7 +82,7 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
         });
     }
     let second = if twin { Some(Host::new(folder, words).await?) } else { None };
-    // Which comes first differs.
+    // Varies whether starting or recovering happens first.
     if seed.is_multiple_of(2) {
         host.begin().await?;
     }
@@ -121,7 +121,7 @@ impl Host {
         self.words.complain(what).expect("it is kept");
     }
 
-    /// Starts the runs that are not there yet.
+    /// Starts the runs that the store does not contain yet.
     async fn begin(&self) -> Result<()> {
         let there = self.runtime.runs(RunFilter::new()).await?;
         let is_there = |id: &RunId| there.iter().any(|run| run.run_id == *id);
@@ -134,7 +134,8 @@ impl Host {
                     Err(error) => self.complain(&format!("start: {error}")),
                 },
                 None => {
-                    // It is in the store a little later, so it may be started again; that is refused.
+                    // The run appears in the store with a delay, so this may start it twice. The
+                    // second start is refused.
                     let request = RunRequest::from(format!("{id} 1")).run_id(id.clone());
                     let run = self.solo.start(request)?;
                     self.watch(&id, async move { run.result().await.map(drop) });
@@ -144,7 +145,7 @@ impl Host {
         Ok(())
     }
 
-    /// Resumes whatever nobody executes.
+    /// Resumes the runs that no process executes.
     async fn recover(&self) -> Result<()> {
         let recovered = self.runtime.recover().await?;
         for run in recovered.resumed {
@@ -157,7 +158,8 @@ impl Host {
         Ok(())
     }
 
-    /// A run that could not be resumed: it may be executed elsewhere, or have ended meanwhile.
+    /// Checks why a run could not be resumed. Another process may execute it, or it has ended
+    /// meanwhile.
     fn left(&self, run: &RunId, error: &Error) {
         match error {
             Error::Store(error) if matches!(error.kind().as_str(), "busy" | "ended") => {}
@@ -166,7 +168,7 @@ impl Host {
         }
     }
 
-    /// Says when a run ends otherwise than it may.
+    /// Reports a run that ends in an unexpected way.
     fn watch(&self, run: &RunId, result: impl Future<Output = Result<()>> + Send + 'static) {
         let (words, form) = (self.words.clone(), form_of(run).to_owned());
         words.note(&format!("executes {run}")).expect("it is kept");

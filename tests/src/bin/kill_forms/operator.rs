@@ -1,5 +1,5 @@
-//! An operator for the kill test: it looks at all runs of a store in turn and sends a control request where one is due,
-//! and sometimes where none is. It uses run ids and public functions only.
+//! An operator for the kill test. It inspects all runs of a store in turn and sends control
+//! requests, mostly where one is due. It uses only run ids and public functions.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use agentflow::store::{RunFilter, RunStatus, StoreErrorKind};
 use agentflow::{Approval, Error, Result, RunId, Runtime};
 use agentflow_tests::kill::{Look, WordFile};
 
-/// What an operator may do beside what is needed.
+/// Requests that the operator may send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// Cancels and pauses too.
+    /// Also sends requests that nothing requires, such as cancel and pause.
     Fickle,
-    /// Only what lets the runs end.
+    /// Sends only the requests that a run needs in order to end.
     Helpful,
 }
 
@@ -22,13 +22,13 @@ pub(crate) struct Operator {
     pub(crate) words: WordFile,
     pub(crate) random: fastrand::Rng,
     pub(crate) mood: Mood,
-    /// How often it cancels a run that may be cancelled, of 256 looks at it: one that does so often meets runs that have
-    /// just begun something.
+    /// Probability of cancelling a cancellable run at each inspection, in 256ths. A high value also
+    /// hits runs that have just started a step.
     pub(crate) cancels: u8,
 }
 
 impl Operator {
-    /// Works until its process ends.
+    /// Works until the process ends.
     pub(crate) async fn work(mut self) -> Result<std::convert::Infallible> {
         loop {
             let mut runs = self.runtime.runs(RunFilter::new()).await?;
@@ -101,7 +101,8 @@ impl Operator {
             self.words.complain(&format!("operator, {kind}: {error}")).expect("it is kept");
         }
         if outcome.is_ok() {
-            // The store answers: an event that is there now was there before the next word.
+            // The store answers, so this count includes the accepted request and none of the later
+            // ones.
             match runtime.run_record(run).await {
                 Ok(record) => {
                     let after = json!({"what": "after", "token": token, "after": record.events});
@@ -116,7 +117,7 @@ impl Operator {
     }
 }
 
-/// The node that an item belongs to: a decision is about all of it.
+/// Returns the map node that an item belongs to. A decision applies to the whole map.
 fn whole(node: &str) -> &str {
     let last = node.rsplit('/').next().unwrap_or(node);
     match node.rsplit_once('[') {

@@ -1,9 +1,10 @@
-//! Tests the client of the Agent2Agent protocol with agents of five frameworks, each behind the framework's own server: text,
-//! stream, tool, approval, denial, cancel, second turn. A limit of a framework is asserted with its reason; the page `a2a.md`
-//! has the table.
+//! Tests the A2A client with agents of five frameworks, each behind the framework's own server:
+//! text, stream, tool, approval, denial, cancel, second turn. A limit of a framework is asserted
+//! together with its reason; the page `a2a.md` has the table.
 //!
-//! Each agent has the scripted model of `script.py`: `add` calls a tool, `delete` calls a tool that needs an approval,
-//! `slow` streams for five seconds, and any other text is repeated with the number of the turn.
+//! Each agent uses the scripted model of `script.py`: `add` calls a tool, `delete` calls a tool
+//! that needs an approval, `slow` streams for five seconds, and any other text is repeated with the
+//! number of the turn.
 
 use std::fs;
 
@@ -23,10 +24,11 @@ use tempfile::TempDir;
 
 const AGENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_frameworks");
 
-/// The id by which `langgraph dev` serves the graph `worker`, derived from that name.
+/// Id of the graph `worker` in `langgraph dev`, derived from its name.
 const LANGGRAPH_WORKER: &str = "8a38ed27-f6a4-513f-9486-f719f523ada2";
 
-/// A server of a framework with an agent, and a client of it. Dropping it ends the server.
+/// A framework's server with an agent, and a client for it. The server stops when this value is
+/// dropped.
 struct Far {
     url: String,
     client: A2aClient,
@@ -34,16 +36,16 @@ struct Far {
     _folder: Option<TempDir>,
 }
 
-/// The outcome of a stream.
+/// Content of a stream.
 #[derive(Default)]
 struct Streamed {
-    /// The texts of the status messages.
+    /// Texts of the status messages.
     said: Vec<String>,
-    /// The texts of the artifacts, as they came.
+    /// Texts of the artifacts, in order of arrival.
     artifacts: Vec<String>,
-    /// The values of all data parts.
+    /// Values of all data parts.
     data: Vec<Value>,
-    /// The last state of the task.
+    /// Last state of the task.
     state: Option<A2aTaskState>,
 }
 
@@ -86,7 +88,7 @@ impl Far {
         Some(Self::at(&format!("http://127.0.0.1:{port}"), process, None))
     }
 
-    /// Starts `langgraph dev` in a temporary folder, where it keeps its threads.
+    /// Starts `langgraph dev` in a temporary folder for its threads.
     fn start_langgraph() -> Option<Self> {
         let mut command = a2a_langgraph()?.program("langgraph");
         let folder = tempfile::tempdir().unwrap();
@@ -107,17 +109,17 @@ impl Far {
         Self { url: url.to_owned(), client, _process: process, _folder: folder }
     }
 
-    /// Sends a message and waits for the end of its task, or for a question.
+    /// Sends a message and waits until its task ends or asks a question.
     async fn ask(&self, message: A2aMessage) -> A2aAnswer {
         within("the answer", self.client.ask(&message)).await.unwrap()
     }
 
-    /// Returns the text that the agent answers.
+    /// Returns the agent's answer.
     async fn answer(&self, text: &str) -> String {
         self.ask(A2aMessage::user_text(text)).await.text()
     }
 
-    /// Returns the text that the agent answers as a tool of this program.
+    /// Returns the agent's answer when it is called as a tool of this program.
     async fn answer_as_tool(&self, text: &str) -> Value {
         let runtime = Runtime::builder().toolset(self.client.clone()).build();
         let call = ToolCall::new("c", "a2a.worker", json!({"message": text}).to_string());
@@ -184,7 +186,7 @@ impl Far {
         self.decided_by(&self.client, text).await
     }
 
-    /// The same, when the client that answers has not received the question.
+    /// Like [`Self::decide_by_text`], but the answering client has not received the question.
     async fn decide_in_another_process(&self, text: &str) -> String {
         let other = A2aClient::at("worker", &self.url).build().unwrap();
         self.decided_by(&other, text).await
@@ -197,8 +199,8 @@ impl Far {
     }
 }
 
-/// Asserts what three of the servers have in common: a text, a stream in chunks of one artifact, a tool whose calls are not
-/// shown.
+/// Asserts the common behavior of three of the servers: a text, a stream in chunks of one artifact,
+/// and a tool whose calls are not shown.
 async fn answers_in_chunks(far: &Far) {
     assert_eq!(far.answer("hello").await, "turn 1: hello");
     assert_eq!(far.stream("hello you").await.artifacts[..4], ["turn ", "1: ", "hello ", "you"]);
@@ -210,7 +212,7 @@ async fn answers_in_chunks(far: &Far) {
 async fn google_adk() {
     let Some(far) = Far::start(a2a_google_adk(), "adk_agent.py") else { return };
     assert_eq!(far.answer("hello").await, "turn 1: hello");
-    // There are no deltas: the server runs its agent without them.
+    // There are no deltas, because the server runs its agent without streaming.
     let streamed = far.stream("hello you").await;
     assert_eq!((&*streamed.said, &*streamed.artifacts), (&["turn 1: hello you".to_owned()][..], &*streamed.said));
     assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
@@ -227,7 +229,7 @@ async fn google_adk() {
 async fn langgraph() {
     let Some(far) = Far::start_langgraph() else { return };
     assert_eq!(far.answer("hello").await, "turn 1: hello");
-    // The deltas are messages of the status, and the whole text follows twice.
+    // The deltas are status messages, and the full text follows twice.
     let streamed = far.stream("hello you").await;
     assert_eq!(streamed.said, ["turn ", "1: ", "hello ", "you", "turn 1: hello you"]);
     assert_eq!(streamed.artifacts, ["turn 1: hello you"]);
@@ -235,9 +237,9 @@ async fn langgraph() {
     let results = &far.stream("add 2 3").await.data[0]["tool_results"];
     assert_eq!((&results[0]["name"], &results[0]["content"]), (&json!("add"), &json!("5")));
     assert_eq!(far.decide("granted").await, "done: deleted /tmp/x");
-    // The server does not show its question again: the client remembers it.
+    // The server does not repeat its question, so the client has to remember it.
     assert_eq!(far.decide_by_text("yes").await, "done: deleted /tmp/x");
-    // A client that did not receive the question finds it in the thread.
+    // A client that did not receive the question reads it from the thread.
     assert_eq!(far.decide_in_another_process("yes").await, "done: deleted /tmp/x");
     let rejected = far.decide_in_another_process("no").await;
     assert!(rejected.starts_with("done: User rejected the tool call"), "{rejected}");
@@ -253,13 +255,14 @@ async fn langgraph() {
 async fn agent_framework() {
     let Some(far) = Far::start(a2a_agent_framework(), "agent_framework_agent.py") else { return };
     answers_in_chunks(&far).await;
-    // `A2AExecutor` passes over requests for an approval and completes the task: no answer is possible.
+    // `A2AExecutor` ignores approval requests and completes the task, so an answer is not possible.
     let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
     let task = answer.task().unwrap();
     assert_eq!((task.status.state, task.artifacts.len()), (A2aTaskState::Completed, 0));
     assert!(task.status.message.is_none());
     assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
-    // By the history provider of the agent. Without one the server begins each message anew.
+    // The history provider of the agent keeps the conversation. Without it, the server starts over
+    // with each message.
     assert_eq!(far.second_turn().await, "turn 2: again");
 }
 
@@ -267,13 +270,14 @@ async fn agent_framework() {
 async fn ag2() {
     let Some(far) = Far::start(a2a_ag2(), "ag2_agent.py") else { return };
     answers_in_chunks(&far).await;
-    // The server offers its executor no person to ask, and the task fails.
+    // The server gives its executor no way to ask a person, so the task fails.
     let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
     let task = answer.task().unwrap();
     assert_eq!(task.status.state, A2aTaskState::Failed);
     assert!(task.said().unwrap().contains("Human input was requested"), "{task:?}");
     assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
-    // The server keeps no conversation: its own clients send all of it each time, in an extension.
+    // The server does not keep conversations. Its own clients send the full history each time, in
+    // an extension.
     assert_eq!(far.second_turn().await, "turn 1: again");
 }
 
@@ -281,7 +285,8 @@ async fn ag2() {
 async fn pydantic_ai() {
     let Some(far) = Far::start(a2a_pydantic_ai(), "pydantic_ai_agent.py") else { return };
     answers_in_chunks(&far).await;
-    // The call that waits is the result of a completed task, and a message with data fails: no answer is possible.
+    // The pending call is the result of a completed task, and a message with data fails, so an
+    // answer is not possible.
     let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
     let task = answer.task().unwrap();
     let A2aContent::Data(data) = &task.artifacts[0].parts[0].content else { panic!("{task:?}") };
@@ -293,7 +298,7 @@ async fn pydantic_ai() {
         (task.status.state, answer.task().unwrap().status.state),
         (A2aTaskState::Completed, A2aTaskState::Failed)
     );
-    // The worker of the server ignores a cancellation.
+    // The server's worker ignores a cancellation.
     assert_eq!(far.cancel().await, [A2aTaskState::Completed; 3]);
     assert_eq!(far.second_turn().await, "turn 2: again");
 }

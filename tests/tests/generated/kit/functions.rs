@@ -1,5 +1,5 @@
-//! The functions that generated programs call: types, values, steps, tools. The plain function and the workflow call the
-//! same ones. Each notes in the world what it does.
+//! Functions for generated programs: types, values, steps, tools. The plain function and the
+//! workflow call the same ones. Each one records its actions in the world.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,12 +26,12 @@ pub struct Item {
 }
 
 impl Item {
-    /// Returns another text each time. The method has a name of the standard library.
+    /// Returns a different text each time. The method has a name of the standard library.
     pub fn last(&self, site: u64) -> String {
         format!("{}~{}", self.label, new_id(site))
     }
 
-    /// The same.
+    /// Like [`Self::last`].
     pub fn replace(&self, site: u64) -> String {
         format!("{}/{}", self.number, stamp(site))
     }
@@ -42,7 +42,7 @@ impl Item {
         (self.number % 2 == 0).then_some(self.number)
     }
 
-    /// The same.
+    /// Like [`Self::get`].
     pub fn len(&self, site: u64) -> i64 {
         note(Act::Read, "len", site, self.label.clone());
         self.label.len() as i64
@@ -62,7 +62,7 @@ pub struct Shelf;
 pub static SHELF: Shelf = Shelf;
 
 impl Shelf {
-    /// Returns another text each time.
+    /// Returns a different text each time.
     pub fn last(&self, site: u64) -> String {
         new_id(site)
     }
@@ -159,12 +159,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// One of a step.
+    /// Creates the error of a step.
     pub fn new(text: impl Into<String>) -> Self {
         Self::Step(text.into())
     }
 
-    /// The same with its place.
+    /// Adds a place to the error's text.
     pub fn at(self, place: &str) -> Self {
         match self {
             Self::Step(text) => Self::Step(format!("{place}: {text}")),
@@ -230,27 +230,27 @@ pub async fn describe(site: u64, text: &str) -> Result<String, Fault> {
     Ok(format!("[{text}]"))
 }
 
-/// A step with a list.
+/// A step that returns a list.
 pub async fn split(site: u64, number: i64) -> Result<Vec<i64>, Fault> {
     pace(site, number as u64).await;
     refuse(site, number)?;
     Ok((0..number.rem_euclid(4)).map(|n| (n + number) % 997).collect())
 }
 
-/// A step with an option.
+/// A step that returns an option.
 pub async fn find(site: u64, numbers: &[i64]) -> Result<Option<i64>, Fault> {
     pace(site, numbers.len() as u64).await;
     Ok(numbers.iter().copied().find(|n| n % 3 == 1))
 }
 
-/// A step with an enum.
+/// A step that returns an enum.
 pub async fn classify(site: u64, number: i64) -> Result<Kind, Fault> {
     pace(site, number as u64).await;
     refuse(site, number)?;
     Ok(Kind::of(number))
 }
 
-/// A step with a pair.
+/// A step that returns a pair.
 pub async fn pair(site: u64, number: i64) -> Result<(i64, String), Fault> {
     pace(site, number as u64).await;
     refuse(site, number)?;
@@ -265,7 +265,7 @@ pub async fn ticket(site: u64) -> Result<String, Fault> {
     Ok(id)
 }
 
-/// A step whose error is a value.
+/// A step whose error is used as a value.
 pub async fn attempt(site: u64, number: i64) -> Result<i64, Fault> {
     pace(site, number as u64).await;
     if number.rem_euclid(3) == 0 {
@@ -274,7 +274,7 @@ pub async fn attempt(site: u64, number: i64) -> Result<i64, Fault> {
     Ok((number + 5) % 997)
 }
 
-/// A step whose error is one of the library.
+/// A step with an error type of the library.
 pub async fn late(site: u64, number: i64) -> agentflow::Result<i64> {
     pace(site, number as u64).await;
     match number.rem_euclid(4) {
@@ -287,7 +287,8 @@ pub async fn late(site: u64, number: i64) -> agentflow::Result<i64> {
 /// A step that takes a context.
 pub async fn seen_by(cx: &Context, site: u64, number: i64) -> Result<String, Fault> {
     pace(site, number as u64).await;
-    // The run is another one each time, and so is the attempt after a crash.
+    // Does not return the run id or the attempt, because they differ between runs and after a
+    // crash.
     Ok(format!("seen {number} in {}", if cx.run_id().as_str().is_empty() { "nothing" } else { "a run" }))
 }
 
@@ -309,14 +310,14 @@ pub fn twice<T: Clone>(value: T) -> Vec<T> {
     vec![value.clone(), value]
 }
 
-/// A step with an untagged value.
+/// A step that returns an untagged value.
 pub async fn loosen(site: u64, number: i64) -> Result<Loose, Fault> {
     pace(site, number as u64).await;
     refuse(site, number)?;
     Ok(Loose::of(number))
 }
 
-/// A step that writes and is no tool: the author says so.
+/// A step with side effects that is not a tool; `#[node(write)]` declares the effects.
 pub async fn store_away(site: u64, number: i64) -> Result<i64, Fault> {
     pace(site, number as u64).await;
     note(Act::Write, "store_away", site, number.to_string());
@@ -447,7 +448,7 @@ pub async fn mail_and_charge(site: u64, text: String, cents: i64) -> Result<Stri
     Ok(charge(site * 1000 + 2, 1, cents).await?)
 }
 
-/// Reads, and sends a mail if that is so.
+/// Sends a mail if the item's number is even.
 pub async fn mail_if_even(site: u64, number: i64) -> Result<Option<i64>, Fault> {
     let item = fetch(site * 1000 + 1, number).await?;
     if item.number % 2 != 0 {
@@ -491,7 +492,7 @@ pub async fn mail_all(site: u64, numbers: Vec<i64>) -> Result<usize, Fault> {
 
 // Checks, and the person.
 
-/// A condition that is noted.
+/// A recorded condition.
 pub fn holds(site: u64, yes: bool) -> bool {
     note(Act::Check, "holds", site, yes.to_string());
     yes
@@ -503,7 +504,7 @@ pub fn check(site: u64, number: i64) -> Result<(), Fault> {
     refuse(site, number)
 }
 
-/// What the person says to a question, always the same.
+/// Returns the person's answer to a question. It depends only on the question.
 pub fn rule(question: &str) -> Approval {
     match stripped(question).bytes().map(u64::from).sum::<u64>() % 3 {
         0 => Approval::denied("no"),
@@ -511,7 +512,7 @@ pub fn rule(question: &str) -> Approval {
     }
 }
 
-/// The person in the plain function.
+/// Asks the person in the plain function.
 pub async fn ask(question: String) -> Result<Approval, Fault> {
     let answer = rule(&question);
     note(Act::Gate, "gate", 0, question);

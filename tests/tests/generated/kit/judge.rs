@@ -1,9 +1,11 @@
-//! Compares a run of a workflow with the run of the plain function: the result, each effect, the order of the effects.
+//! Compares a run of a workflow with a run of the plain function: the result, each effect, and the
+//! order of the effects.
 //!
-//! The rules: everything happens in the written order, but that reads and checks may overtake reads, and that the
-//! items of a group, such as a `map!`, may happen at the same time. A check holds back what is below it in its function: a
-//! call of another function that only checks is a read. What the author lets go ahead waits for checks and answers alone. After a crash a read, a check, a question and an idempotent write may be repeated, a write only when an
-//! operator said so.
+//! Rules: actions happen in the written order, except that reads and checks may overtake reads, and
+//! that items of a group, such as a `map!`, may run concurrently. A check holds back the later
+//! actions of its function; a call of another function that only checks counts as a read. Unordered
+//! actions wait only for checks and answers. After a crash a read, a check, a question and an
+//! idempotent write may be repeated. Another write is repeated only if an operator retried it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,30 +13,31 @@ use std::fmt;
 use super::tokens::strip;
 use super::world::{Act, Entry, Noted};
 
-/// What is different.
+/// Class of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Both have a result, and not the same.
+    /// Both succeed with different results.
     Result,
-    /// Both fail, with different errors.
+    /// Both fail with different errors.
     Error,
-    /// The function has a result, the workflow fails.
+    /// The function succeeds and the workflow fails.
     Fails,
-    /// The function fails, the workflow has a result.
+    /// The function fails and the workflow succeeds.
     Succeeds,
-    /// Something happened that does not happen in the function.
+    /// The workflow performs an action that the function does not perform.
     Extra,
-    /// The function fails before something that happened in the workflow.
+    /// The workflow performs an action that the function would perform only after its failure.
     ExtraAfterFailure,
-    /// Something happened more often than it may.
+    /// An action is repeated more often than allowed.
     Twice,
-    /// Something did not happen.
+    /// The workflow does not perform an action.
     Missing,
-    /// Both fail, and the workflow has not done what the function does before.
+    /// Both fail, and the workflow does not perform an action that precedes the failure in the
+    /// function.
     MissingBeforeFailure,
-    /// Something happened too early.
+    /// An action happens too early.
     Order,
-    /// Readers of one value saw different ones, or the other way round.
+    /// Readers of one value see different values, or the reverse.
     Values,
     /// The journal is not well-formed.
     Journal,
@@ -51,45 +54,46 @@ impl fmt::Display for Class {
 /// A difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Its class.
+    /// Class of the difference.
     pub class: Class,
-    /// What it is, in a sentence.
+    /// Description of the difference.
     pub text: String,
 }
 
-/// What a run did.
+/// Outcome and actions of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// The result as JSON, or the error's text.
+    /// Result as JSON, or the text of the error.
     pub outcome: Result<String, String>,
-    /// Whether it panicked, which is an error in a workflow.
+    /// `true` if the function panicked. In a workflow a panic is an error.
     pub panicked: bool,
-    /// What happened.
+    /// Recorded actions.
     pub log: Vec<Noted>,
 }
 
-/// What is allowed beyond the function.
+/// Deviations from the function that are allowed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance {
-    /// How many processes ended during the run.
+    /// Number of processes that ended during the run.
     pub crashes: usize,
-    /// How often an operator let an interrupted step run again.
+    /// Number of interrupted steps that an operator retried.
     pub retries: usize,
-    /// The error's text may stand within another one.
+    /// `true` if the error's text may be part of a longer one.
     pub wrapped: bool,
 }
 
-/// The order in which something in the log may happen.
+/// An action of the function's log, with its position.
 struct Leaf {
     key: Entry,
-    /// The marks around it: which group, and which item of it.
+    /// Enclosing groups, each with the index of the item.
     within: Vec<(usize, usize)>,
-    /// The calls around it of other generated functions.
+    /// Enclosing calls of other generated functions.
     calls: Vec<usize>,
 }
 
 impl Leaf {
-    /// What it is for something below it: a check in a call that has ended is no more than a read.
+    /// Returns the effective kind of this action for a later one. A check in a call that has ended
+    /// counts as a read.
     fn act_above(&self, below: &Self) -> Act {
         match self.key.act {
             Act::Check if !below.calls.starts_with(&self.calls) => Act::Read,
@@ -97,7 +101,7 @@ impl Leaf {
         }
     }
 
-    /// Whether it is the check that this error is of.
+    /// Returns `true` if this is the check that produced the error.
     fn fails_with(&self, error: &str) -> bool {
         let Entry { act, name, site, text } = &self.key;
         *act == Act::Check
@@ -107,16 +111,16 @@ impl Leaf {
 }
 
 impl Act {
-    /// What is written below waits for it.
+    /// Returns `true` if later actions wait for this one.
     fn is_barrier(self) -> bool {
         matches!(self, Self::Check | Self::Gate)
     }
 
-    /// How often something that happens so often in the function may happen beyond that.
+    /// Returns how often an action may be repeated, given how often the function performs it.
     fn more(self, often: usize, allowance: Allowance) -> usize {
         match self {
             Self::Write | Self::Unordered => often * allowance.retries,
-            // A process that is ending may look once more before it is gone.
+            // An ending process may read once more before it is gone.
             Self::Read => 2 * often * allowance.crashes + allowance.retries,
             _ => often * allowance.crashes + allowance.retries,
         }
@@ -125,7 +129,7 @@ impl Act {
 
 type Values = BTreeMap<String, BTreeSet<String>>;
 
-/// All differences.
+/// Returns all differences.
 pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut differs = |class, text: String| found.push(Difference { class, text });
@@ -152,7 +156,7 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     leaves.iter().for_each(|leaf| *expected.entry(&leaf.key).or_default() += 1);
     let mut counts: BTreeMap<&Entry, usize> = BTreeMap::new();
     seen.iter().for_each(|entry| *counts.entry(entry).or_default() += 1);
-    // The items of a group that come after the one that fails may have begun.
+    // Later items of the group that contains the failing item may have started.
     let in_group = fails && ends_within_a_group(&function.log);
     let after_check = match (&function.outcome, leaves.last()) {
         (Err(error), Some(last)) => last.calls.is_empty() && last.fails_with(error),
@@ -161,7 +165,8 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     for (entry, count) in &counts {
         match expected.get(entry) {
             _ if in_group => {}
-            // It goes ahead of what fails, perhaps of an item that the function does not come to.
+            // An unordered action may precede the failure, even in an item that the function does
+            // not reach.
             _ if fails && entry.act == Act::Unordered => {}
             Some(expected) if *count > expected + entry.act.more(*expected, allowance) => {
                 differs(Class::Twice, format!("{entry} happens {count} times and should {expected} times"));
@@ -200,7 +205,7 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     found
 }
 
-/// The first thing that happened too early. What happens again, after it has happened once, is not in the order.
+/// Finds the first action that happened too early. Repetitions are not checked.
 fn disorder(leaves: &[Leaf], seen: &[Entry]) -> Option<String> {
     let mut search = Search { leaves, seen, tried: BTreeSet::new(), deepest: 0, problem: None };
     match search.fits(0, &mut vec![false; leaves.len()]) {
@@ -209,7 +214,8 @@ fn disorder(leaves: &[Leaf], seen: &[Entry]) -> Option<String> {
     }
 }
 
-/// Finds for everything that happened its place in the function. Several items of a group may do the same.
+/// A search that assigns each performed action to an action of the function. Several items of a
+/// group may perform the same action, so it backtracks.
 struct Search<'a> {
     leaves: &'a [Leaf],
     seen: &'a [Entry],
@@ -221,7 +227,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn fits(&mut self, at: usize, happened: &mut Vec<bool>) -> bool {
         let Some(entry) = self.seen.get(at) else { return true };
-        // A search that takes too long proves nothing.
+        // Gives up on a long search, which then reports no difference.
         if self.tried.len() > 20_000 {
             return true;
         }
@@ -265,7 +271,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether the first, which is above the second, must have happened.
+/// Returns `true` if the first action, which is written before the second, must happen before it.
 fn comes_before(first: &Leaf, second: &Leaf) -> bool {
     let waits = match (first.act_above(second), second.key.act) {
         (first, _) if first.is_barrier() => true,
@@ -303,7 +309,8 @@ fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
             Noted::Crash => {}
         }
     }
-    // The function ended within these groups: another item may have failed first, and may look like the one that is known.
+    // The function ended within these groups, so another item may have failed first and look like
+    // the known one.
     for (at, leaf) in leaves.iter_mut().enumerate() {
         for (group, item) in &mut leaf.within {
             if within.iter().any(|(open, _)| open == group) {

@@ -1,6 +1,7 @@
-//! The kit of the generated programs: the functions that they call, the world in which these have effects, and the
-//! player that runs a program in every way and compares. It is compiled twice: as a crate that the generated programs
-//! link, and as a module of this test program for its own tests.
+//! The kit of the generated programs: the functions that they call, the world in which these have
+//! effects, and the player that runs a program in every way and compares the runs. It is compiled
+//! twice: as a crate that the generated programs link, and as a module of this test program for its
+//! own tests.
 
 pub mod functions;
 pub mod judge;

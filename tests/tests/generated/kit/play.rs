@@ -1,4 +1,5 @@
-//! Runs one program: the plain function, then the workflow in every way, and compares each run with the function.
+//! Runs a program: first the plain function, then the workflow in every way. Compares each run with
+//! the function.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,55 +25,55 @@ use super::judge::{Allowance, Class, Difference, Ran, judge};
 use super::store::{Cut, MortalStore};
 use super::world::{self, Act, Noted};
 
-/// The result of a run as JSON, or the error's text.
+/// Result of a run as JSON, or the text of the error.
 pub type Outcome = Result<String, String>;
 
 /// A generated program.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// The workflow's name.
+    /// Name of the workflow.
     pub name: &'static str,
-    /// How many inputs there are for it.
+    /// Number of inputs.
     pub cases: usize,
     /// The plain function.
     pub function: fn(usize) -> BoxFuture<'static, Outcome>,
-    /// The workflow, called as the function that it is; not if it asks a person.
+    /// The workflow, called as a function; `None` if it asks a person.
     pub called: Option<fn(usize) -> BoxFuture<'static, Outcome>>,
-    /// Makes a runtime know the workflow.
+    /// Registers the workflow with a runtime.
     pub register: fn(RuntimeBuilder) -> RuntimeBuilder,
-    /// The input as an object.
+    /// Returns an input as an object.
     pub input: fn(usize) -> Value,
 }
 
-/// How thorough a test is.
+/// Thoroughness of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// What chance begins with.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// In how many schedules the workflow runs without a crash.
+    /// Number of schedules without a crash.
     pub schedules: usize,
-    /// At how many places it crashes, for each input; there are fewer when it has fewer writes.
+    /// Number of crash points per input, limited by the number of writes.
     pub crashes: usize,
 }
 
-/// What was seen of a program.
+/// Statistics and differences of a program.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// How many runs were made.
+    /// Number of runs.
     pub runs: usize,
-    /// How many crashes there were.
+    /// Number of crashes.
     pub crashes: usize,
-    /// How many of the inputs make the function fail.
+    /// Number of inputs for which the function fails.
     pub failing: usize,
-    /// How many things happened in the function.
+    /// Number of actions of the function.
     pub entries: usize,
-    /// What is different, and in which run.
+    /// Differences, each with a description of its run.
     pub differences: Vec<(Difference, String)>,
-    /// What happened in the first run that differs, and its journal if it has one.
+    /// Actions of the first differing run, and its journal if it has one.
     pub journal: Vec<String>,
 }
 
-/// An outcome as text.
+/// Converts a result to an outcome.
 pub fn outcome<T: Serialize, E: fmt::Display>(result: Result<T, E>) -> Outcome {
     match result {
         Ok(value) => Ok(serde_json::to_string(&value).expect("results of programs have a JSON form")),
@@ -81,7 +82,7 @@ pub fn outcome<T: Serialize, E: fmt::Display>(result: Result<T, E>) -> Outcome {
 }
 
 const OPERATOR: &str = "generated";
-/// Tokio's time, which is paused.
+/// Time limit of a run in tokio's time, which is paused.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Runs a program with each of its inputs.
@@ -108,7 +109,7 @@ pub async fn play(program: &Program, effort: Effort) -> Seen {
         chance.shuffle(&mut cuts);
         cuts.truncate(effort.crashes);
         for cut in cuts {
-            // Every fourth crash is followed by another one.
+            // A second crash follows every fourth one.
             match chance.u8(..4) {
                 0 => run.durable(pace, &[cut, Cut { write: 1 + chance.usize(..6), kept: chance.bool() }]).await,
                 _ => run.durable(pace, &[cut]).await,
@@ -136,7 +137,7 @@ impl Seen {
     }
 }
 
-/// What is left of a run that has ended, or of a process, happens before the next one begins, if it happens.
+/// Lets remaining work of an ended run or process happen before the next one starts.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -165,7 +166,7 @@ struct Play<'a> {
     number: usize,
 }
 
-/// The end of a process.
+/// Outcome of one process.
 enum LifeEnd {
     Crashed,
     Ended(Outcome),
@@ -211,7 +212,8 @@ impl Play<'_> {
         }
     }
 
-    /// A run in a store with crashes, and how many writes it makes. `None` when it does not end.
+    /// Executes a run in a store with crashes. Returns its number of writes, or `None` if it does
+    /// not end.
     async fn durable(&mut self, pace: u64, cuts: &[Cut]) -> Option<usize> {
         let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let id = self.run_id();
@@ -252,7 +254,7 @@ impl Play<'_> {
         None
     }
 
-    /// Shows the journal of a run that differs.
+    /// Adds the journal of a differing run to the report.
     async fn journal(&mut self, kept: &dyn Store, id: &RunId) {
         let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
         self.seen.journal.extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
@@ -316,8 +318,9 @@ impl Play<'_> {
     }
 }
 
-/// How many interrupted steps an operator let run again, with the items of a node: in the journal, since the process may
-/// have ended before the operator heard of it.
+/// Returns how often an operator retried interrupted steps, including the items of a node. It is
+/// read from the journal, since the process may have ended before the operator received the
+/// response.
 async fn retried(kept: &dyn Store, id: &RunId) -> usize {
     let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
     let is_interrupted = |event: &&Event| match &event.kind {
@@ -331,7 +334,7 @@ async fn retried(kept: &dyn Store, id: &RunId) -> usize {
     }
 }
 
-/// How a run ended whose process ended right after.
+/// Returns the recorded outcome of a run whose process ended right after the run.
 async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
     let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
     events
@@ -348,13 +351,13 @@ async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
         .unwrap_or_else(|| Err("its journal has no end".to_owned()))
 }
 
-/// The people around a run: they answer its questions, and let interrupted steps run again.
+/// Simulates the people around a run. They answer its questions and retry interrupted steps.
 struct Driven<'a> {
     handle: &'a RunHandle<Encoded>,
     events: Events,
     asking: Vec<(String, String)>,
     interrupted: BTreeSet<String>,
-    /// The run, and the workflows within it, that wait for a decision.
+    /// Paths of the run and of nested workflows that wait for a decision.
     waits: BTreeSet<String>,
 }
 
@@ -364,7 +367,7 @@ impl<'a> Driven<'a> {
         Self { handle, events, asking: Vec::new(), interrupted: BTreeSet::new(), waits: BTreeSet::new() }
     }
 
-    /// Follows the run to its last event.
+    /// Follows the run until its last event.
     async fn follow(mut self) -> Result<(), String> {
         loop {
             let todo = !(self.waits.is_empty() && self.asking.is_empty());
@@ -374,7 +377,8 @@ impl<'a> Driven<'a> {
                     Some(event) => self.apply(&event),
                     None => return Ok(()),
                 },
-                // A person takes a moment: what does not wait for the answer has the time to happen.
+                // A person takes a moment, so that actions that do not wait for the answer can
+                // happen.
                 () = tokio::time::sleep(Duration::from_millis(50)), if todo => self.act().await?,
                 () = tokio::time::sleep(PATIENCE) => return Err("it hangs".to_owned()),
             }
@@ -399,7 +403,7 @@ impl<'a> Driven<'a> {
         }
     }
 
-    /// Nobody waits for an answer within a step that has ended.
+    /// Discards the questions of a step that has ended.
     fn forget_questions(&mut self, path: &str) {
         let within = |asking: &str| {
             asking.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
@@ -409,7 +413,7 @@ impl<'a> Driven<'a> {
 
     async fn act(&mut self) -> Result<(), String> {
         if let Some((path, question)) = self.asking.pop() {
-            // A gate of a program says so; the other questions are about tools that need an approval.
+            // Questions of gates have a prefix. The others are about tools that need an approval.
             let answer = match question.strip_prefix("gate ") {
                 Some(_) => {
                     world::note(Act::Gate, "gate", 0, question.clone());
@@ -425,7 +429,7 @@ impl<'a> Driven<'a> {
         for path in std::mem::take(&mut self.interrupted) {
             match self.handle.retry(&path, OPERATOR).await {
                 Ok(()) => done = true,
-                // An item is decided on with its node.
+                // A decision about an item applies to its whole node.
                 Err(Error::Control(error)) => problems.push(error.to_string()),
                 Err(error) => return Err(error.to_string()),
             }

@@ -1,4 +1,4 @@
-//! The lines in which a batch of generated programs says what was seen; the campaign reads them.
+//! Output lines with which a batch of generated programs reports its results to the campaign.
 
 use std::io::Write as _;
 use std::panic;
@@ -7,8 +7,8 @@ use agentflow::serde_json::{Value, json};
 
 use super::play::{Effort, Program, Seen, play};
 
-/// Plays the programs whose names are the arguments after the first three (the seed, schedules, crashes), or all, and
-/// prints a line for each.
+/// Plays the selected programs and prints a line for each. The first three arguments are the seed,
+/// the number of schedules and the number of crashes; the others are program names, by default all.
 pub fn main(programs: &[Program]) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| arguments[at].parse::<u64>().expect("the first three arguments are numbers");

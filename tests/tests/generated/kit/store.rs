@@ -1,4 +1,5 @@
-//! A store that stops at a chosen write, as a process does that ends there. It keeps nothing itself.
+//! A store wrapper that stops at a chosen write, like a process that ends there. Data stays in the
+//! wrapped store.
 
 use std::fmt;
 use std::future::pending;
@@ -9,12 +10,13 @@ use agentflow::store::{Append, Epoch, MessageId, Snapshot, Store, StoreError};
 use agentflow::{Event, RunId, async_trait};
 use tokio::sync::Notify;
 
-/// Where a process ends: at which of its writes, from 1, and whether that is kept.
+/// The write at which a process ends, counted from 1, and `true` in `kept` if that write is still
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The write.
+    /// Number of the write.
     pub write: usize,
-    /// Whether it is kept.
+    /// `true` if the write is stored.
     pub kept: bool,
 }
 
@@ -37,7 +39,7 @@ struct Process {
 }
 
 impl MortalStore {
-    /// A process over what is kept.
+    /// Creates a process over the stored data.
     pub fn new(kept: &Arc<dyn Store>, cut: Option<Cut>) -> Self {
         Self(Arc::new(Process {
             kept: Arc::clone(kept),
@@ -48,12 +50,12 @@ impl MortalStore {
         }))
     }
 
-    /// How many writes the process has begun.
+    /// Returns the number of writes that the process has started.
     pub fn writes(&self) -> usize {
         self.0.writes.load(Ordering::SeqCst)
     }
 
-    /// Waits for the end of the process.
+    /// Waits until the process has ended.
     pub async fn died(&self) {
         let died = self.0.died.notified();
         if !self.is_dead() {
@@ -72,7 +74,8 @@ impl MortalStore {
         let number = self.0.writes.fetch_add(1, Ordering::SeqCst) + 1;
         match self.0.cut {
             Some(cut) if cut.write == number => {
-                // Whatever else the process does from here on is lost; this write is kept or not.
+                // All later writes of the process are lost. This one is stored only if `kept` is
+                // set.
                 self.0.dead.store(true, Ordering::SeqCst);
                 if cut.kept {
                     drop(write.await);
@@ -101,7 +104,7 @@ impl agentflow::store::StoreLayer for MortalStore {
         &*self.0.kept
     }
 
-    /// Each process has another one.
+    /// `None`, so that no two processes count as the same.
     fn identity(&self) -> Option<String> {
         None
     }

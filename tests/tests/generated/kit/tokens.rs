@@ -1,14 +1,14 @@
-//! Values that differ from run to run, written as tokens in texts, such as `<id.7.00000012>`: what a comparison ignores,
-//! and what it counts.
+//! Tokens for values that differ between runs, such as `<id.7.00000012>`. A comparison ignores
+//! their values but counts the distinct ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A token of a kind, made at a call in the program's text.
+/// Formats a token of a kind for a call in the program's text.
 pub fn token(kind: &str, site: u64, value: &str) -> String {
     format!("<{kind}.{site}.{value}>")
 }
 
-/// The text without the values of its tokens, which are added to the others, by kind and site.
+/// Removes the values of all tokens from a text, and adds them to `values` by kind and site.
 pub fn strip(text: &str, values: &mut BTreeMap<String, BTreeSet<String>>) -> String {
     let mut stripped = String::with_capacity(text.len());
     let mut rest = text;
@@ -33,12 +33,12 @@ pub fn strip(text: &str, values: &mut BTreeMap<String, BTreeSet<String>>) -> Str
     stripped
 }
 
-/// The text without the values of its tokens.
+/// Removes the values of all tokens from a text.
 pub fn stripped(text: &str) -> String {
     strip(text, &mut BTreeMap::new())
 }
 
-/// `<kind.site.value>rest` as `kind.site`, `value`, `rest`.
+/// Splits `<kind.site.value>rest` into `kind.site`, `value` and `rest`.
 fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let end = text.find('>')?;
     let inside = &text[1..end];

@@ -1,5 +1,5 @@
-//! What happens beside the journal while a program runs: its effects in their order, ids, a clock. One world for a
-//! process, in which one program runs at a time. It judges nothing.
+//! The state outside of the journal while a program runs: its ordered effects, ids, and a clock. A
+//! process has a single world and runs one program at a time.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -13,52 +13,53 @@ use futures_util::FutureExt;
 
 use super::tokens;
 
-/// What an entry of the log says.
+/// Kind of an action in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Act {
-    /// Something is changed, and twice is not the same as once.
+    /// A change that is not idempotent.
     Write,
-    /// Something is changed, and twice is the same as once.
+    /// An idempotent change.
     Idempotent,
-    /// Something is changed, and the author lets it go ahead of others.
+    /// A change that the author declared as unordered.
     Unordered,
-    /// Something is looked at.
+    /// A read.
     Read,
-    /// A condition is checked: nothing that is written below begins before.
+    /// A check of a condition. No later action starts before it.
     Check,
-    /// A person answered: nothing that is written below begins before.
+    /// An answer of a person. No later action starts before it.
     Gate,
 }
 
-/// One thing that happened.
+/// An action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Entry {
-    /// What kind of thing.
+    /// Kind of the action.
     pub act: Act,
-    /// Which function.
+    /// Name of the function.
     pub name: &'static str,
-    /// Which call in the program's text.
+    /// Number of the call in the program's text.
     pub site: u64,
-    /// Its arguments.
+    /// Arguments of the call.
     pub text: String,
 }
 
-/// The log: entries, and in the plain function the marks of what may happen at the same time.
+/// An item of the log: an action, or a mark. Marks for concurrent groups occur only in the plain
+/// function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noted {
-    /// Something happened.
+    /// An action.
     Entry(Entry),
-    /// The items from here on may run at the same time.
+    /// Start of a group of items that may run concurrently.
     Open,
-    /// The next item begins.
+    /// Start of the next item.
     Item,
-    /// The items end.
+    /// End of a group.
     Close,
-    /// A call of another generated function begins.
+    /// Start of a call of another generated function.
     Enter,
-    /// It ends.
+    /// End of such a call.
     Leave,
-    /// A process ended.
+    /// End of a process.
     Crash,
 }
 
@@ -70,11 +71,11 @@ struct World {
     pace: u64,
 }
 
-/// Data outside of the program, which steps change.
+/// Data outside of the program that steps change.
 pub static RATE: AtomicI64 = AtomicI64::new(2);
 
 thread_local! {
-    /// The same.
+    /// The same data, for the current thread.
     pub static LOCAL: Cell<i64> = const { Cell::new(2) };
 }
 
@@ -85,7 +86,7 @@ fn world<T>(act: impl FnOnce(&mut World) -> T) -> T {
     act(world.get_or_insert_default())
 }
 
-/// Begins a run of a program: the log is empty. With a pace of 0 nothing waits.
+/// Starts a run of a program with an empty log. With a pace of 0 no step waits.
 pub fn begin(pace: u64) {
     world(|world| {
         world.log.clear();
@@ -95,7 +96,7 @@ pub fn begin(pace: u64) {
     change_process();
 }
 
-/// Another process begins: ids and the clock are elsewhere.
+/// Simulates a new process with different ids and a different clock.
 pub fn change_process() {
     world(|world| {
         world.ids += 1_000;
@@ -104,33 +105,33 @@ pub fn change_process() {
     });
 }
 
-/// Notes the end of a process.
+/// Records the end of a process.
 pub fn crash() {
     mark(Noted::Crash);
     change_process();
 }
 
-/// What happened since [`begin`].
+/// Returns the log since [`begin`].
 pub fn log() -> Vec<Noted> {
     world(|world| world.log.clone())
 }
 
-/// Notes that something happens now.
+/// Records an action.
 pub fn note(act: Act, name: &'static str, site: u64, text: String) {
     world(|world| world.log.push(Noted::Entry(Entry { act, name, site, text })));
 }
 
-/// Notes a mark.
+/// Records a mark.
 pub fn mark(noted: Noted) {
     world(|world| world.log.push(noted));
 }
 
-/// A call of another generated function: from here to where it is dropped.
+/// A call of another generated function. The call ends when this value is dropped.
 #[derive(Debug)]
 pub struct Called(());
 
 impl Called {
-    /// The call begins.
+    /// Starts the call.
     pub fn begin() -> Self {
         mark(Noted::Enter);
         Self(())
@@ -143,18 +144,18 @@ impl Drop for Called {
     }
 }
 
-/// What a future gives, unless it panics.
+/// Returns the output of a future, or `None` if it panics.
 pub async fn caught<F: Future>(future: F) -> Option<F::Output> {
     AssertUnwindSafe(future).catch_unwind().await.ok()
 }
 
-/// The future of one of several things that may happen at the same time.
+/// Runs one of several futures that may run concurrently.
 pub async fn item<F: Future>(future: F) -> F::Output {
     mark(Noted::Item);
     future.await
 }
 
-/// A new id: another one each time.
+/// Returns a new id, different each time.
 pub fn new_id(site: u64) -> String {
     let id = world(|world| {
         world.ids += 1;
@@ -163,7 +164,7 @@ pub fn new_id(site: u64) -> String {
     tokens::token("id", site, &format!("{:08}", id % 100_000_000))
 }
 
-/// The time: another one each time.
+/// Returns the time, different each time.
 pub fn stamp(site: u64) -> String {
     let tick = world(|world| {
         world.ticks += 3;
@@ -172,7 +173,7 @@ pub fn stamp(site: u64) -> String {
     tokens::token("time", site, &format!("{:08}", tick % 100_000_000))
 }
 
-/// Sets data outside of the program, which steps change.
+/// Sets the data outside of the program.
 pub fn set_shared_rate(rate: i64) {
     RATE.store(rate, Ordering::SeqCst);
     LOCAL.set(rate);
@@ -183,7 +184,7 @@ pub fn shared_rate() -> i64 {
     RATE.load(Ordering::SeqCst)
 }
 
-/// The numbers in the order of a `HashSet`: mostly another one each time.
+/// Returns the numbers in the order of a `HashSet`, which usually differs each time.
 pub fn hashed(site: u64, numbers: &[i64]) -> String {
     let mut all: Vec<i64> = numbers.to_vec();
     all.extend([11, 12, 13, 14, 15, 16]);
@@ -192,7 +193,7 @@ pub fn hashed(site: u64, numbers: &[i64]) -> String {
     tokens::token("set", site, &shown.join(","))
 }
 
-/// Waits for a time that depends on who asks, so that steps overtake each other wherever they may.
+/// Waits for a time that depends on the caller, so that concurrent steps overtake each other.
 pub async fn pace(site: u64, place: u64) {
     let pace = world(|world| world.pace);
     if pace == 0 {

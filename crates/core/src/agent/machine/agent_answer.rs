@@ -1,4 +1,5 @@
-//! The answer of an agent: decides which message is an answer, and makes the outcome of the run from it.
+//! The answer of an agent: decides which message is the answer, and computes the outcome of the run
+//! from it.
 
 use std::sync::Arc;
 
@@ -21,12 +22,13 @@ impl Answer {
         Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone(), exits: false }
     }
 
-    /// Creates the answer from a message with tool calls: of the answer tool, or of `exit_loop` if `exits`.
+    /// Creates the answer from a message with tool calls: a call of the answer tool, or of
+    /// `exit_loop` if `exits`.
     pub(super) fn by_call(message: &Arc<Message>, exits: bool) -> Self {
         Self { message: Arc::clone(message), stop_reason: StopReason::Stop, exits }
     }
 
-    /// The end of a repetition whose text is not the answer.
+    /// Creates the end of a repetition whose text is not the answer.
     fn without_text(message: &Message) -> Self {
         let is_text = |part: &&Part| matches!(part, Part::Text { .. });
         let parts: Vec<Part> = message.parts().iter().filter(|part| !is_text(part)).cloned().collect();
@@ -36,14 +38,15 @@ impl Answer {
 }
 
 impl AgentMachine {
-    /// An answer without tool calls: it ends the run when it fits. When the provider paused in it, the turn continues.
+    /// Returns the phase after a message without tool calls. If the text matches the output type,
+    /// it is the answer. If the provider paused the turn, the model is called again.
     pub(super) fn take_text(&self, response: &ModelResponse) -> Phase {
         if response.stop_reason == StopReason::PauseTurn {
             return Phase::StepDone { answer: None };
         }
         let text = response.message.text();
         let problem = match &self.output {
-            // A refusal is not repaired: asking again gives the same.
+            // A refusal is not repaired: the same question would give the same result.
             Some(_) if is_refusal(&response.stop_reason) => None,
             Some(rule) if rule.by_tool => (rule.check)(&text).err().map(|problem| {
                 format!("it is not a call of `{ANSWER_TOOL}`, and as a text it does not fit: {problem}")
@@ -57,8 +60,9 @@ impl AgentMachine {
         }
     }
 
-    /// Returns the answer of a turn that called `exit_loop`: its text. If the text does not fit the output type, the answer is
-    /// empty in a round, where the output of the previous round counts. Elsewhere returns `None`, and the model is called again.
+    /// Returns the answer of a turn that called `exit_loop`: its text. If the text does not match
+    /// the output type, the answer is empty in a round, where the output of the previous round
+    /// counts. Otherwise returns `None`, and the model is called again.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {
@@ -86,7 +90,7 @@ impl AgentMachine {
     }
 }
 
-/// Returns true if the model declined to answer, or its provider withheld the answer.
+/// Returns true if the model declined to answer or the provider withheld the answer.
 fn is_refusal(reason: &StopReason) -> bool {
     matches!(reason, StopReason::Refusal | StopReason::ContentFilter)
 }

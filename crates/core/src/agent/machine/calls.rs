@@ -1,5 +1,5 @@
-//! The tool calls of one turn and how far each has come. Every question is answered at a cost that does not grow with
-//! the number of calls.
+//! The state of each tool call of a turn. Lookups take constant time, independent of the number of
+//! calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::tool::Effects;
 
-/// So many calls are looked through sooner than looked up.
+/// Up to this number of calls a linear search is faster than a map.
 const SHORT: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     list: Vec<CallState>,
-    /// Where each is in the list; empty while the list is short.
+    /// Index of each call in the list. Empty while the list is short.
     by_path: HashMap<StepPath, usize>,
-    /// How many have no result.
+    /// Number of calls without a result.
     left: usize,
-    /// A call of `exit_loop` ended the loop around the agent.
+    /// `true` if a call of `exit_loop` ended the enclosing loop.
     exits: bool,
 }
 
@@ -38,11 +38,11 @@ enum Progress {
     Started {
         effects: Effects,
         idempotent: bool,
-        /// It asks people, and nothing of it runs.
+        /// `true` if the call waits for a person's answer and executes nothing.
         asks: bool,
     },
     Done(Arc<ToolResult>),
-    /// It was stopped, and may be repeated: the result says that nobody knows what became of it.
+    /// The call was stopped and may be repeated. Its result reports an unknown outcome.
     Stopped {
         effects: Effects,
         idempotent: bool,
@@ -52,7 +52,8 @@ enum Progress {
 }
 
 impl Calls {
-    /// The calls of a model's message. `last` is the name that was called last, which paths share.
+    /// Creates the states of a message's calls. `last` is the name of the last called tool, which
+    /// paths share.
     pub(super) fn of(message: &Message, base: &StepPath, turn: u32, last: &mut Option<Arc<str>>) -> Self {
         let mut state = |call: &Arc<ToolCall>, repeat: u32| {
             let name = match last {
@@ -97,7 +98,7 @@ impl Calls {
         }
     }
 
-    /// A call that was started asks people, or continues with what they have answered.
+    /// Records that a started call waits for an answer, or continues after it.
     pub(super) fn asks(&mut self, path: &StepPath, now: bool) {
         if let Some(at) = self.find(path)
             && let Progress::Started { asks, .. } = &mut self.list[at].progress
@@ -106,7 +107,7 @@ impl Calls {
         }
     }
 
-    /// Whether a call asked people and has not continued.
+    /// `true` if a call waits for an answer.
     pub(super) fn is_asking(&self, path: &StepPath) -> bool {
         let found = self.find(path).map(|at| &self.list[at].progress);
         matches!(found, Some(Progress::Started { asks: true, .. }))
@@ -116,6 +117,8 @@ impl Calls {
         let Some(at) = self.find(path) else { return };
         let result = Arc::clone(result);
         let progress = match self.list[at].progress {
+            // A result that is no outcome, such as a cancellation, leaves a repeatable call open
+            // for another attempt.
             Progress::Started { effects, idempotent, asks }
                 if !result.status.is_outcome() && (idempotent || effects != Effects::Write || asks) =>
             {
@@ -126,22 +129,22 @@ impl Calls {
         self.set(at, progress);
     }
 
-    /// Records that a call of `exit_loop` has ended the loop around the agent.
+    /// Records that a call of `exit_loop` ended the enclosing loop.
     pub(super) fn exit(&mut self) {
         self.exits = true;
     }
 
-    /// Returns true if a call of `exit_loop` has ended the loop around the agent.
+    /// `true` if a call of `exit_loop` ended the enclosing loop.
     pub(super) fn exits(&self) -> bool {
         self.exits
     }
 
-    /// Whether a call was stopped that may be repeated.
+    /// `true` if a call was stopped and may be repeated.
     pub(super) fn was_stopped(&self) -> bool {
         self.list.iter().any(|state| matches!(state.progress, Progress::Stopped { .. }))
     }
 
-    /// What stopped the calls is over: those that may be repeated have no result any more.
+    /// Removes the results of stopped calls, so that they are executed again.
     pub(super) fn reopen(&mut self) {
         for at in 0..self.list.len() {
             if let Progress::Stopped { effects, idempotent, asks, .. } = self.list[at].progress {
@@ -161,9 +164,10 @@ impl Calls {
         self.left == 0
     }
 
-    /// Those without a result, of which at most the first `limit` of all calls may run.
+    /// Returns the calls without a result. Only the first `limit` calls of the turn may be
+    /// executed.
     ///
-    /// Of a team, the conversation is transferred once in a turn.
+    /// In a team, only the first handoff of the turn is executed.
     pub(super) fn pending(&self, limit: usize, of_team: bool) -> Vec<PendingTool> {
         let calls = self.list.len();
         let first_transfer = of_team.then(|| self.list.iter().position(CallState::is_transfer)).flatten();
@@ -173,7 +177,8 @@ impl Calls {
                 Progress::Started { effects: Effects::Write, idempotent: false, asks: false } => {
                     Some(Refused::Interrupted)
                 }
-                // One that the limit did not hold back when it was started, and that may have had its effect.
+                // It was within the limit when it was started, and it may have had its effect: it
+                // must be repeated to learn the outcome.
                 Progress::Started { effects: Effects::Write, .. } => None,
                 Progress::Waiting if first_transfer.is_some_and(|first| first < at) && state.is_transfer() => {
                     Some(Refused::SecondTransfer)
@@ -187,7 +192,7 @@ impl Calls {
         self.list.iter().enumerate().filter_map(pending).collect()
     }
 
-    /// The agent that the first successful transfer names.
+    /// Returns the agent that the first successful handoff names.
     pub(super) fn transfer(&self) -> Option<String> {
         let made = self.list.iter().find(|state| {
             state.is_transfer() && matches!(&state.progress, Progress::Done(result) if result.status.is_success())
@@ -195,18 +200,19 @@ impl Calls {
         made.and_then(|state| target_of(&state.call.arguments))
     }
 
-    /// The path of each, in their order.
+    /// Returns the paths of the calls, in order.
     pub(super) fn into_paths(self) -> impl Iterator<Item = StepPath> {
         self.list.into_iter().map(|state| state.path)
     }
 
-    /// Those that were started and have no result.
+    /// Returns the calls that were started and have no result.
     pub(super) fn open(&self) -> Vec<OpenStep> {
         let started = self.list.iter().filter(|state| matches!(state.progress, Progress::Started { .. }));
         started.map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) }).collect()
     }
 
-    /// The results in the order of the calls. A call that has none gets one that says what is known.
+    /// Returns the results in the order of the calls. A call without a result gets a placeholder
+    /// result.
     pub(super) fn into_results(self) -> impl Iterator<Item = Arc<ToolResult>> {
         self.list.into_iter().map(|CallState { call, progress, .. }| match progress {
             Progress::Done(result) | Progress::Stopped { result, .. } => result,
@@ -221,7 +227,7 @@ impl Calls {
 }
 
 impl AgentMachine {
-    /// The steps that were started and have not ended: a model call, or tool calls.
+    /// Returns the steps that were started and have not ended: a model call, or tool calls.
     pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
         match &self.phase {
             Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
@@ -230,7 +236,7 @@ impl AgentMachine {
         }
     }
 
-    /// Whether the call of a tool asked people and has not continued.
+    /// `true` if a tool call waits for an answer.
     pub(crate) fn asks(&self, call: &StepPath) -> bool {
         matches!(&self.phase, Phase::Tools(calls) if calls.is_asking(call))
     }
@@ -249,10 +255,10 @@ impl Progress {
 }
 
 impl PendingTool {
-    /// The result of a call that must not run.
+    /// Returns the result of a call that must not be executed.
     pub(crate) fn refusal(&self) -> Option<ToolResult> {
         self.refused.map(|refused| match refused {
-            // A call that reads is not refused.
+            // Only calls with side effects are refused for this reason.
             Refused::Interrupted => interrupted(&self.call, Effects::Write),
             Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
             Refused::SecondTransfer => second_transfer(&self.call),

@@ -1,5 +1,5 @@
-//! The handoffs of the conversation between the agents of a team: which one is wanted, and what changes with it. The
-//! machine knows no plans; the driver has the one of the agent that takes over.
+//! Handoffs of the conversation between the agents of a team: the requested target, and the change
+//! of instructions. The driver holds the plan of the agent that takes over.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handoffs {
-    /// How many there were.
+    /// Number of handoffs so far.
     made: u32,
-    /// The agent that the turn's call names.
+    /// Target of the handoff that a call of this turn requested.
     pub(super) wanted: Option<Arc<str>>,
 }
 
-/// The arguments of the tool by which a model transfers.
+/// Arguments of the handoff tool.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Transfer {
     pub(crate) agent: String,
 }
 
-/// The agent that the arguments of a call name.
+/// Returns the agent that the arguments of a call name.
 pub(super) fn target_of(arguments: &str) -> Option<String> {
     serde_json::from_str(arguments).ok().map(|Transfer { agent }| agent)
 }
 
-/// The result of a transfer after the first one of its turn.
+/// Returns the result of a second handoff in one turn.
 pub(super) fn second_transfer(call: &ToolCall) -> ToolResult {
     closed(
         call,
@@ -41,17 +41,17 @@ pub(super) fn second_transfer(call: &ToolCall) -> ToolResult {
 }
 
 impl AgentMachine {
-    /// It is that of the first agent of a team.
+    /// Enables handoffs. Used for the first agent of a team.
     pub(crate) fn in_team(&mut self) {
         self.handoffs.get_or_insert_default();
     }
 
-    /// Answers are from now on given as the model of the agent that has taken over gives them.
+    /// Replaces the rule for answers by the rule of the agent that has taken over.
     pub(crate) fn answers_by(&mut self, output: Option<OutputRule>) {
         self.output = output;
     }
 
-    /// The transfer that the turn ends with.
+    /// Returns the command for the handoff with which the turn ends.
     pub(super) fn transfer_wanted(&self) -> Option<Command> {
         let handoffs = self.handoffs.as_ref()?;
         let to = Arc::clone(handoffs.wanted.as_ref()?);
@@ -61,7 +61,7 @@ impl AgentMachine {
         Some(Command::Transfer { to })
     }
 
-    /// The conversation continues under other instructions.
+    /// Applies a handoff: replaces the instructions and counts it.
     pub(super) fn transfer(&mut self, transfer: &AgentHandoff) {
         let history = self.history();
         self.request = transfer.instructions.iter().chain(history.messages()).map(Arc::clone).collect();

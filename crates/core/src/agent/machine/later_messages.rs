@@ -1,8 +1,8 @@
-//! The messages that are sent to a run while it is unfinished: where they stand in the conversation, and what a run does
-//! that has answered. Pure, as the machine is.
+//! Messages that are sent to an unfinished run: their position in the conversation, and the
+//! behaviour of a run that has answered already. Pure, like the machine.
 //!
-//! A message becomes part of the conversation with the record that says so: between two turns, never between the calls of
-//! a turn and their results.
+//! A message becomes part of the conversation with its `message.delivered` record: between two
+//! turns, never between tool calls and their results.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::{AgentMachine, Answer, Command, Outcome, Phase};
 use crate::event::{ANSWER_TOOL, answer_text};
 use crate::message::{Conversation, Message};
 
-/// What was sent to the run.
+/// Messages that were sent to the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox {
-    /// Whether the run waits for messages when it has answered.
+    /// `true` if the run waits for messages after an answer.
     pub(super) live: bool,
-    /// It takes no more messages.
+    /// `true` if the run accepts no more messages.
     pub(super) closed: bool,
-    /// The number of the last one that is known.
+    /// Number of the last received message.
     received: u32,
-    /// The number of the last one that is part of the conversation.
+    /// Number of the last message that is part of the conversation.
     delivered: u32,
-    /// Those that are not, by their numbers.
+    /// Messages that are not part of the conversation yet, with their numbers.
     waiting: Vec<(u32, Arc<Message>)>,
-    /// The turn with which the model had answered before it was sent another message.
+    /// Turn of the last answer before a further message was delivered.
     answered: u32,
 }
 
@@ -32,7 +32,7 @@ impl AgentMachine {
         self.inbox.get_or_insert_default()
     }
 
-    /// A message was accepted. One that is known already changes nothing.
+    /// Adds an accepted message. A message that is known already changes nothing.
     pub(super) fn receive(&mut self, number: u32, message: &Arc<Message>) {
         let inbox = self.inbox();
         if number > inbox.received {
@@ -41,8 +41,8 @@ impl AgentMachine {
         }
     }
 
-    /// The messages up to a number are part of the conversation from now on. When the model had answered, it is asked once
-    /// more.
+    /// Adds the messages up to a number to the conversation. If the model had answered, it is
+    /// called again.
     pub(super) fn deliver(&mut self, number: u32) {
         let turn = self.turn;
         let has_answered = matches!(self.phase, Phase::Answered(_));
@@ -62,19 +62,19 @@ impl AgentMachine {
         }
     }
 
-    /// An answer that was given by a tool is said as well before anybody says more: not every provider takes a question after
-    /// the result of a call.
+    /// Adds an answer that was given by the answer tool as text too. Not every provider accepts a
+    /// user message after a tool result.
     fn say_answer(&mut self) {
         if let Some(answer) = self.answer_by_tool() {
             self.request.push(answer);
         }
     }
 
-    /// What the model said by the tool for answers, when the conversation ends with that.
+    /// Returns the text of the answer tool's call, if the conversation ends with its result.
     fn answer_by_tool(&self) -> Option<Message> {
         let may_be = match &self.output {
             Some(rule) => rule.by_tool && matches!(self.phase, Phase::Answered(_) | Phase::Ended(_)),
-            // A journal alone does not say how the answer of a type was given.
+            // A journal does not contain the rule, so the type of the answer has to decide.
             None => self.has_type,
         };
         let [.., asked, results] = self.request.messages() else { return None };
@@ -84,7 +84,8 @@ impl AgentMachine {
         (may_be && gave(results)).then(|| Message::assistant(answer_text(asked).into_owned()))
     }
 
-    /// The conversation with an answer that was given by a tool and the messages that wait: another run can continue it.
+    /// Returns the conversation for another run to continue. It includes an answer that was given
+    /// by the answer tool, and waiting messages.
     pub(crate) fn conversation(&self) -> Conversation {
         let mut conversation = self.history();
         self.answer_by_tool().into_iter().for_each(|answer| conversation.push(answer));
@@ -93,7 +94,7 @@ impl AgentMachine {
         conversation
     }
 
-    /// In a snapshot: what stands in the place of the messages that were delivered.
+    /// Restores the message counters from a snapshot, which omits delivered messages.
     pub(super) fn advance_inbox(&mut self, delivered: u32, answered: u32) {
         if delivered > 0 || answered > 0 {
             let inbox = self.inbox();
@@ -102,24 +103,23 @@ impl AgentMachine {
         }
     }
 
-    /// The number of the last message that is part of the conversation, and the turn with which the model had answered
-    /// before it was sent another one.
+    /// Returns the number of the last delivered message, and the turn of the last answer before it.
     pub(super) fn delivered(&self) -> (u32, u32) {
         self.inbox.as_ref().map(|inbox| (inbox.delivered, inbox.answered)).unwrap_or_default()
     }
 
-    /// The turns since the model had answered last.
+    /// Returns the number of turns since the last answer.
     pub(super) fn turns_of_answer(&self) -> u32 {
         self.turn.saturating_sub(self.delivered().1)
     }
 
-    /// The record that makes what is waiting part of the conversation.
+    /// Returns the command that delivers the waiting messages, if there are any.
     pub(super) fn delivers(&self) -> Option<Command> {
         let (number, _) = self.inbox.as_ref()?.waiting.last()?;
         Some(Command::Deliver { number: *number })
     }
 
-    /// What follows when the model has answered.
+    /// Returns the command after an answer: wait for a message, or end the run.
     pub(super) fn after_answer(&self, answer: &Answer) -> Command {
         let awaits = self.inbox.as_ref().is_some_and(|inbox| inbox.live && !inbox.closed);
         match self.finish(answer) {

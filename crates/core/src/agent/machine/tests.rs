@@ -1,4 +1,4 @@
-//! The agent's machine in a simulation: every run is crashed after every event and resumed.
+//! Simulation tests of the agent's machine: every run is crashed after every event and resumed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,10 +62,10 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     prop::collection::vec(turn, 1..6)
 }
 
-/// The world a run lives in: the model's turns, the tools, and what was done in it.
+/// The environment of a run: the model's turns, the tools, and the effects that happened.
 struct World {
     turns: Vec<Turn>,
-    /// Decides in which order the tools of a turn end.
+    /// Decides the order in which the tools of a turn end.
     order: u64,
     effects: BTreeMap<String, u32>,
 }
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// A run that can be cut off after any number of events.
+/// A run that can be crashed after any number of events.
 struct Simulation<'w> {
     machine: AgentMachine,
     world: &'w mut World,
@@ -239,7 +239,7 @@ proptest! {
         for end in 0..=events.len() {
             let conversation = Conversation::from_events(&events[..end]);
             prop_assert!(conversation.open_calls().is_empty(), "after {} events: {:?}", end, conversation);
-            // Results come in the order of the calls, whatever order they ended in.
+            // Results follow the order of the calls, independent of the order in which they ended.
             for pair in conversation.messages().windows(2) {
                 let calls: Vec<_> = pair[0].tool_calls().map(|call| &call.id).collect();
                 if !calls.is_empty() {
@@ -299,13 +299,14 @@ proptest! {
     }
 }
 
-/// The state of the machine after these events, and what budgets and the time limit ask.
+/// Returns the state of the machine after these events, and the values that budgets and the time
+/// limit use.
 fn state_after(events: &[Event], base: &StepPath) -> String {
     let mut machine = AgentMachine::replay(limits(), None, events);
-    // A name that paths share is a saving and no state: whoever resumes makes it again.
+    // The shared name only saves memory. A resumed machine creates it again.
     machine.last_called = None;
     let machine = format!("{machine:?}");
-    // The only map in it, whose order is not the same twice; it says where the paths of a list are.
+    // The order of this map is random. It only contains indices into the list, so it is removed.
     let machine: String =
         (machine.split("by_path: {")).map(|part| part.split_once("}, left: ").map_or(part, |(_, rest)| rest)).collect();
     let ledger = Ledger::of(events);
@@ -315,7 +316,7 @@ fn state_after(events: &[Event], base: &StepPath) -> String {
     format!("{machine} {rows:?} {tokens} {last} {} {spent:?}", ledger.longest_answer())
 }
 
-/// What a snapshot of these events has; `None` in the middle of a turn.
+/// Returns the snapshot of these events; `None` in the middle of a turn.
 fn snapshot_of(events: &[Event]) -> Option<Vec<Event>> {
     let last = events.last()?.clone();
     let spent = Ledger::of(events).spent();
@@ -324,7 +325,8 @@ fn snapshot_of(events: &[Event]) -> Option<Vec<Event>> {
     Some(kept)
 }
 
-/// An operator holds the run for a while, its process ends, and a failed run is retried: each where it says.
+/// Inserts operator events at the given positions: the run is paused for a while, its process ends,
+/// or both.
 fn operated(events: Vec<Event>, at: &[(usize, u8)]) -> Vec<Event> {
     let root = StepPath::root();
     let mut all: Vec<Event> = Vec::new();
@@ -360,7 +362,7 @@ proptest! {
         let mut earlier: Option<(usize, Vec<Event>)> = None;
         for cut in 1..=events.len() {
             let Some(kept) = snapshot_of(&events[..cut]) else { continue };
-            // One that is made of an earlier one is the same.
+            // A snapshot that is made from an earlier one is the same.
             if let Some((at, before)) = earlier.take() {
                 let again = [&before, &events[at..cut]].concat();
                 let of_both = snapshot_of(&again);
@@ -372,7 +374,7 @@ proptest! {
             }
             earlier = Some((cut, kept));
         }
-        // After each turn that another one follows there is one.
+        // Each turn that is followed by another one has a snapshot.
         let is_over = |(at, event): (usize, &Event)| {
             matches!(event.kind, EventKind::RunStep { .. }) && snapshot_of(&events[..=at]).is_none()
         };
@@ -447,7 +449,7 @@ fn a_snapshot_of_a_team_has_who_took_over_last_and_how_often() {
     }
 }
 
-/// The turn of a model call.
+/// Returns the turn of a model call.
 fn call_turn(path: &StepPath) -> u32 {
     path.to_string().trim_start_matches("model#").parse().unwrap()
 }
@@ -491,7 +493,8 @@ fn an_event_that_does_not_fit_changes_nothing() {
     assert_eq!(format!("{machine:?}"), before);
 }
 
-/// One turn of so many calls, from the answer to the results, and how long it takes.
+/// Executes a turn with this number of calls, from the answer to the results, and returns its
+/// duration.
 fn turn_of(calls: usize) -> std::time::Duration {
     let (limits, root) = (limits().max_tool_calls_per_turn(calls), StepPath::root());
     let mut machine = AgentMachine::new(root.clone(), limits, None);
@@ -521,6 +524,6 @@ fn turn_of(calls: usize) -> std::time::Duration {
 fn the_cost_of_a_turn_grows_with_its_calls_and_not_with_their_square() {
     let few = (0..5).map(|_| turn_of(1000)).min().unwrap_or_default();
     let many = (0..2).map(|_| turn_of(30_000)).min().unwrap_or_default();
-    // 30 times as much, and not 900 times.
+    // 30 times as much, not 900 times.
     assert!(many < few * 200, "{few:?} and {many:?}");
 }

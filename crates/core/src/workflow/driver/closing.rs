@@ -1,4 +1,4 @@
-//! Records the end of steps that fail, and of those that a workflow stops: of one node, or of all when the run is
+//! Records the ends of steps that fail or are stopped: of one node, or of all nodes when the run is
 //! cancelled or dropped.
 
 use std::any::Any;
@@ -21,7 +21,7 @@ use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
 use crate::workflow::step_error::StepError;
 
-/// How a workflow failed: for the record, and for its direct caller.
+/// The failure of a workflow: the recorded error, and the typed error for a direct caller.
 pub(crate) struct Failed {
     pub(crate) error: Error,
     pub(crate) original: Option<Box<dyn Any + Send>>,
@@ -40,19 +40,21 @@ impl From<StoreError> for Failed {
 }
 
 impl WorkflowRun {
-    /// Records that an attempt failed, and whether another follows.
+    /// Records a failed attempt, and schedules the next one if the retry policy allows it.
     pub(super) fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
         let attempt = self.machine.attempts(unit);
         if self.segment.is_run() {
-            // Nobody called its function.
+            // A run has no caller that could use the typed error value.
             failure.value = None;
         }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
-        // As after the end of a process, whatever the policy says.
+        // A step that an executor stopped continues at once, as after a restart, regardless of the
+        // retry policy.
         let continues = original.as_ref().is_some_and(|original| original.is::<StoppedInMiddle>());
         let delay = retry.delay(self.machine.failures(unit) + 1, &error);
         match delay.or(continues.then_some(Duration::ZERO)) {
+            // Without a started attempt (a failed value or question), nothing can be retried.
             Some(delay) if attempt > 0 => {
                 let delay_ms = millis(delay);
                 self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
@@ -61,7 +63,7 @@ impl WorkflowRun {
             _ => {
                 let error = self.with_stopped(unit, error);
                 if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
-                    // The failure of all branches is that of the last.
+                    // The failure of a race or a fallback is the failure of its last branch.
                     self.originals.retain(|(of, _)| *of != unit.node);
                 }
                 self.originals.extend(original.map(|original| (unit.node, original)));
@@ -70,8 +72,9 @@ impl WorkflowRun {
         }
     }
 
-    /// A question to an operator names all that was stopped in the node, since a retry does it again: also what was dropped
-    /// because of the question. That of an item or a branch becomes its node's.
+    /// Adds to an interruption all calls that were stopped in the node, since a retry repeats them.
+    /// This includes calls that were dropped because of the interruption. Items and branches are
+    /// left unchanged: their node reports the interruption.
     pub(super) fn with_stopped(&self, unit: Unit, error: Arc<Failure>) -> Arc<Failure> {
         let (path, shared) = (self.path(unit), &self.segment.shared);
         if error.kind != FailureKind::Interrupted || unit.child.is_some() {
@@ -81,7 +84,7 @@ impl WorkflowRun {
             return error;
         }
         shared.close_below(&path, "the step has ended");
-        // The question is about that call.
+        // If the node is one tool call, the question is already about that call.
         let direct = self.machine.spec().node(unit.node).called.is_some();
         let mut stopped = repeated_below(shared, &path, direct);
         stopped.retain(|of| !error.message.contains(&format!("`{of}`")));
@@ -89,12 +92,12 @@ impl WorkflowRun {
         Arc::new(Failure { message: format!("{}. Besides, {also}", error.message), ..Failure::clone(&error) })
     }
 
-    /// Drops what a unit does, so that what is below it has its end first, and records its own.
+    /// Drops the running attempt of a unit, and records the ends below the unit before its own end.
     pub(super) fn cancel(&mut self, unit: Unit, reason: &str) {
         for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {
             task.drop_work();
         }
-        // A call that asks people continues when the node runs again.
+        // A call that waits for a person continues when the node runs again.
         if let Some(waiting) = asks_at(&self.segment.shared, &self.path(unit)) {
             self.machine.apply(unit, &EventKind::ToolWaiting(waiting), self.segment.shared.now());
         }
@@ -103,15 +106,16 @@ impl WorkflowRun {
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
-    /// Whether the present attempt at a unit has begun something within it that may not simply be done again.
+    /// Returns `true` if the current attempt has started a call that must not be repeated without a
+    /// decision.
     fn has_begun_once(&self, unit: Unit) -> bool {
         let path = self.path(unit);
-        // Also an attempt before that was lost, of which this one was to ask.
+        // Also covers a lost earlier attempt that this one has not yet asked about.
         if self.executor.is_some() && !unknown_below(&self.segment.shared, &path).is_empty() {
             return true;
         }
         let is_body = self.machine.spec().node(unit.node).bodies().next().is_some();
-        // All attempts at a body record in one place, and what is done stays done.
+        // All attempts at a body record below one path, and completed steps are not repeated.
         let attempt = if is_body { 1 } else { self.machine.failures(unit) + 1 };
         let scope = crate::context::scope_of(&path, attempt);
         let mut open = HashSet::new();
@@ -139,8 +143,9 @@ impl InSegment for WorkflowRun {
         &self.machine.spec().name
     }
 
-    /// A workflow that is a step and waits for somebody says so at its own path, and the run counts as paused although
-    /// other steps may continue: somebody is needed.
+    /// Records an event of the workflow itself. A nested workflow that waits for a person records a
+    /// pause at its own path. The run then counts as paused although other steps may continue,
+    /// because a person is needed.
     fn record_own(&mut self, kind: EventKind) {
         self.machine.apply_run(&kind);
         self.segment.shared.record(self.segment.base.clone(), kind);
@@ -163,7 +168,7 @@ impl InSegment for WorkflowRun {
         let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
         match all_of_it {
             true => self.close_steps(&format!("{RUN_CANCELLED}: {reason}")),
-            // A further attempt at the step decides anew on what only the step has stopped.
+            // If only the step was stopped, its next attempt decides on these nodes again.
             false => self.close_units(|run, unit| stopped(reason, run.has_begun_once(unit))),
         }
         if !self.segment.is_run() && self.machine.pause_reason().is_some() {
@@ -173,7 +178,7 @@ impl InSegment for WorkflowRun {
 }
 
 impl WorkflowRun {
-    /// The run was executed for as long as it may be.
+    /// Ends a run whose time limit has passed.
     pub(super) async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
         self.commit = None;
         self.close_steps(RUN_OVER_TIME);
@@ -184,19 +189,21 @@ impl WorkflowRun {
         Err(error.into())
     }
 
-    /// Drops whatever is running, and records its end.
+    /// Drops all running steps and records their ends.
     fn close_steps(&mut self, message: &str) {
         self.drop_tasks();
         self.segment.close_strays(message);
         self.close_units(|_, _| message.to_owned());
     }
 
-    /// What is below a step records its end before the step does.
+    /// Drops all tasks. Steps record the ends of their calls when they are dropped, so those
+    /// precede the ends of the steps.
     fn drop_tasks(&mut self) {
         self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
     }
 
+    /// Drops all tasks and records the failure of each open unit.
     fn close_units(&mut self, message: impl Fn(&Self, Unit) -> String) {
         self.drop_tasks();
         for unit in self.machine.open_units() {
@@ -208,13 +215,15 @@ impl WorkflowRun {
     }
 }
 
-/// What was done is undone, where the run was asked to.
+/// Compensation, for runs that were started with it.
 impl WorkflowRun {
     fn as_a_whole(&self) -> Context {
         let shared = Arc::clone(&self.segment.shared);
         Context::new(shared, self.segment.base.clone(), self.resources.clone()).granted(&self.grants)
     }
 
+    /// Compensates the completed steps of a failed run, if requested. Returns the error with which
+    /// the run ends.
     pub(super) async fn compensate(&mut self, error: Error) -> Result<Error, StoreError> {
         let cx = self.as_a_whole();
         match self.compensation.is_asked() {
@@ -223,7 +232,8 @@ impl WorkflowRun {
         }
     }
 
-    /// The same of a cancelled run; gives the error with which it ends.
+    /// Compensates the completed steps of a cancelled run, if requested. Returns the error with
+    /// which the run ends.
     pub(super) async fn compensate_cancelled(&mut self, reason: &Arc<str>) -> Result<Error, StoreError> {
         let cx = self.as_a_whole();
         match self.compensation.is_asked() {
@@ -238,7 +248,7 @@ impl Drop for WorkflowRun {
         self.dropped();
         match self.segment.is_run() {
             true => self.segment.shared.unlisten(&self.segment.base),
-            // Requests that this workflow did not take are answered by the one around it.
+            // The enclosing workflow answers the requests that this one did not take.
             false => self.hand_back_requests(),
         }
     }

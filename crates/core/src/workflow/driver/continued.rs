@@ -1,7 +1,5 @@
-//! Which workflow of an earlier attempt at a step the call of one in a further attempt continues: that of the same name
-//! with the same inputs.
-//!
-//! It reads a journal; the driver replays what is found.
+//! Finds the nested workflow of an earlier attempt that a call in the current attempt continues:
+//! the same name with the same inputs. Reads the journal only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +15,38 @@ use crate::value::Encoded;
 use crate::workflow::input_object::to_object;
 use crate::workflow::spec::Spec;
 
-/// A workflow that an earlier attempt at the step began.
+/// A nested workflow that an earlier attempt at the step started.
 pub(super) struct Continued {
-    /// Where it records.
+    /// Path below which it records.
     pub(super) base: StepPath,
     pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
-    /// How many attempts at the step have failed since it first began.
+    /// Number of attempts at the step that have failed since the workflow first started.
     pub(super) failures: u32,
     pub(super) ended: ContinuedEnd,
 }
 
-/// How a workflow that an earlier attempt began has ended.
+/// State of a nested workflow that an earlier attempt started.
 pub(super) enum ContinuedEnd {
-    /// Its end counts.
+    /// It has ended, and its outcome is reused.
     Counts,
-    /// It was stopped, or has failed and has another attempt: it continues.
+    /// It was stopped, or it failed and has another attempt. It continues.
     Stopped,
-    /// The step dropped it when it was executed for so long, and is to do so again.
+    /// The step dropped it after this execution time, and is expected to do so again.
     HeldBack(Duration),
 }
 
-/// The call of a workflow, as it would be recorded.
+/// Returns the call of a workflow as it would be recorded.
 pub(super) fn called(spec: &Spec, inputs: &[Encoded]) -> NestedCall {
     let input = to_object(&spec.input_names(), inputs);
     NestedCall::Workflow(Arc::new(WorkflowStarted::new(Arc::clone(&spec.name), "".into(), input)))
 }
 
-/// What the call of a workflow continues, if an earlier attempt at the step made it. One that has completed is kept when
-/// it writes or asks a person, and begins anew when it only reads: so it is with a call of a tool. One that has failed is
-/// kept until the step has failed, too, perhaps because of it; then it continues with the step that it failed of.
+/// Returns the workflow that a call continues, if an earlier attempt made the same call.
+///
+/// - A completed workflow that writes or asks a person is reused. A workflow that only reads starts
+///   again. Tool calls follow the same rule.
+/// - A failed workflow is reused until the step has failed as well. After that, it continues with
+///   the node that failed.
 pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option<Continued> {
     let earlier = EarlierAttempts::of(cx)?;
     let called = called(spec, inputs).redacted(cx.host().redactor.as_ref());
@@ -64,7 +65,7 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
             found.push((path.clone(), failures));
         }
     }
-    // How it ended, where it is kept.
+    // Returns how it ended, or `None` if it starts again.
     let end_of = |base: &StepPath| {
         let last = all.iter().enumerate().rev().find_map(|(at, (_, path, kind))| match kind {
             _ if path != base => None,
@@ -77,7 +78,8 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
                 let counts = !was_stopped(&error.kind) && !earlier.has_failed_since(at);
                 Some(Some(if counts { ContinuedEnd::Counts } else { ContinuedEnd::Stopped }))
             }
-            // A plan does not show what is called in a function.
+            // The plan does not show calls inside of functions, so the records are searched as
+            // well.
             EventKind::WorkflowCompleted(_) => {
                 Some((spec.writes_or_asks() || has_written(all, base)).then_some(ContinuedEnd::Counts))
             }

@@ -1,7 +1,7 @@
-//! Executes one step of a run that another process has: makes the step of what the call says, polls it, hands on what it
-//! records, and does what the run says meanwhile.
+//! Executes one step of a run that another process owns: creates the step from a [`StepCall`],
+//! polls it, sends its records to the run and follows the run's signals.
 //!
-//! It decides on no retry and on nothing that follows: the process that has the run does.
+//! Retries and all further decisions are up to the process that owns the run.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -33,10 +33,11 @@ use crate::workflow::check_needed;
 use crate::workflow::outputs::GivenOutputs;
 use crate::workflow::spec::{NodeIndex, Spec};
 
-/// How long a step that was stopped at the deadline of a drain waits for its run to keep what it has recorded.
+/// Time that a step stopped at the drain deadline waits for its run to store its last records.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What became of a step that was executed here. Whatever it recorded is kept by its run then.
+/// Executes a step of another process and returns its end. All its records are stored by the run at
+/// that time.
 pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: FarRun, recorder: &dyn StepRecorder) -> StepEnd {
     match begun(spec, call, run) {
         Ok(step) => {
@@ -51,33 +52,35 @@ fn failed(failure: Failure) -> StepEnd {
     StepEnd::Failed { failure }
 }
 
-/// A step of another process's run, with what it needs to be executed here.
+/// A step of a run that another process owns, while it is executed here.
 struct FarStep {
-    // Dropped before its run: what it has open records its end.
+    // Declared first, so that it is dropped first: its drop records the ends of open calls in the
+    // run.
     task: Task,
     commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
     control: mpsc::UnboundedReceiver<Asked>,
     path: StepPath,
     turn: Option<Arc<StepTurn>>,
-    /// A call has begun to wait for its turn, or waits no more.
+    /// Set when a call starts or stops waiting for earlier steps.
     waits_changed: Arc<AtomicBool>,
-    /// A batch that tells this to the run.
+    /// The message to the run about `waits_changed` that is being sent.
     telling: Option<BoxFuture<'static, Result<(), StoreError>>>,
     run: FarRun,
 }
 
-/// Why the step is polled no more.
+/// Reason why the step is no longer polled.
 enum Over {
     Ended(Ended),
-    /// Its run no longer waits for it, for this reason.
+    /// The run no longer waits for the step, for this reason.
     Stopped(Arc<str>),
-    /// Its run does not keep what it records.
+    /// The run could not store the records of the step.
     Unkept(StoreError),
-    /// Nothing in it is running any more, and it begins nothing new; or this runtime's time is over.
+    /// The step is draining and makes no progress, or the drain deadline of this runtime has
+    /// passed.
     Left,
 }
 
-/// Makes the step. None of its code has run.
+/// Creates the step without running any of its code.
 fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Error> {
     let by_path: HashMap<StepPath, NodeIndex> =
         (0..).zip(&spec.nodes).map(|(at, node)| (node.path.clone(), at)).collect();
@@ -99,7 +102,7 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     let needs = needs_of(std::slice::from_ref(node));
     check_needed(&spec.name, shared, &needs)?;
     let (sender, control) = mpsc::unbounded_channel();
-    // Requests that no workflow below the step takes.
+    // Registered at the root, so it receives the requests that no nested workflow takes.
     shared.listen(&StepPath::root(), sender);
     if let Some(state) = call.state.clone() {
         shared.states_or_new().open(&call.path, Some(Seen::of(move || SavedByStep::clone(&state))));
@@ -107,6 +110,7 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     if node.policy.tap {
         shared.states_or_new().open_tap(&call.path);
     }
+    // The run decides when earlier steps have ended, and sends a signal.
     let waits_changed = Arc::new(AtomicBool::new(false));
     let turn = node.has_turn().then(|| StepTurn::new(&waits_changed));
     if let Some(turn) = &turn {
@@ -138,7 +142,7 @@ impl FarStep {
             let mut stopped = pin!(shared.cancellation.cancelled());
             let mut signal = recorder.signal();
             poll_fn(|cx| {
-                // What the run said before counts first.
+                // Signals that the run sent earlier take precedence over the step.
                 while let Poll::Ready(said) = signal.as_mut().poll(cx) {
                     if let StepSignal::Stop { reason } = said {
                         return Poll::Ready(Over::Stopped(reason));
@@ -149,12 +153,12 @@ impl FarStep {
                     }
                     signal = recorder.signal();
                 }
-                // This runtime was drained, and its deadline is over.
+                // This runtime was draining, and its deadline has passed.
                 if stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Over::Left);
                 }
                 match self.poll(&shared, cx) {
-                    // It may have failed for that.
+                    // The step may have failed because of the stop.
                     Poll::Ready(Over::Ended(ended)) if ended.is_failure() && shared.is_cancelled() => {
                         Poll::Ready(Over::Left)
                     }
@@ -179,18 +183,18 @@ impl FarStep {
             }
             Over::Left => StepEnd::Left { parked: shared.parked() },
         };
-        // A write that has begun is finished by this one.
+        // Any write that has started is completed by the following one.
         self.commit = None;
         let kept = tokio::select! {
             biased;
             kept = self.keep(&shared) => kept,
-            // Its run may never answer.
+            // The run may never answer, so a stop signal or the deadline ends the wait.
             reason = until_stopped(recorder) => return failed(Failure::from(&Error::Cancelled { reason })),
             () = past_the_deadline(&shared) => return StepEnd::Left { parked: Vec::new() },
         };
         match kept {
             Ok(()) => end,
-            // It was stopped here: what its run does not know yet never happened.
+            // The runtime stopped. Records that the run did not store count as never made.
             Err(_) if shared.is_stopping() => StepEnd::Left { parked: Vec::new() },
             Err(error) => failed(Failure::from(&Error::Store(error))),
         }
@@ -202,7 +206,7 @@ impl FarStep {
         }
         while let Poll::Ready(Some(asked)) = self.control.poll_recv(cx) {
             match asked.request {
-                // A workflow below the step may have begun since the request arrived.
+                // A nested workflow may have started since the request arrived.
                 ControlRequest::Answer { .. } | ControlRequest::Retry { .. } => {
                     shared.request_below(&StepPath::root(), asked);
                 }
@@ -212,7 +216,8 @@ impl FarStep {
         if let Poll::Ready(Err(error)) = self.tell_waits(cx) {
             return Poll::Ready(Over::Unkept(error));
         }
-        // What the step has recorded by itself, such as the outcome of a call, is kept while it continues.
+        // Records that the step makes while running, such as the outcome of a call, are committed
+        // while it continues.
         loop {
             if self.commit.is_none() && shared.log.has_uncommitted() {
                 let shared = Arc::clone(shared);
@@ -225,7 +230,7 @@ impl FarStep {
                 Poll::Ready(Ok(())) => self.commit = None,
             }
         }
-        // Nobody polls it after that: a write that it has begun would hold up the last one.
+        // The step is not polled after this. An unfinished write would block the final commit.
         let is_kept = self.commit.is_none() && self.telling.is_none() && !shared.log.has_uncommitted();
         match shared.is_draining() && is_kept && shared.is_quiet_below(&self.path) {
             true => Poll::Ready(Over::Left),
@@ -235,7 +240,7 @@ impl FarStep {
 }
 
 impl FarStep {
-    /// Tells the run which calls wait for the steps above, each time that has changed.
+    /// Reports to the run which calls wait for earlier steps, each time this changes.
     fn tell_waits(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), StoreError>> {
         loop {
             if self.telling.is_none()
@@ -251,7 +256,8 @@ impl FarStep {
         }
     }
 
-    /// Completes a batch that is on its way, since the next one is refused without it, and keeps all records.
+    /// Completes the message that is being sent, since the run refuses later batches without it,
+    /// and commits all records.
     async fn keep(&mut self, shared: &RunShared) -> Result<(), StoreError> {
         if let Some(telling) = self.telling.take() {
             telling.await?;
@@ -260,7 +266,7 @@ impl FarStep {
     }
 }
 
-/// Waits until the run says that it no longer waits for the step, and why. The step does nothing else any more.
+/// Waits until the run stops waiting for the step, and returns the reason.
 async fn until_stopped(recorder: &dyn StepRecorder) -> Arc<str> {
     loop {
         if let StepSignal::Stop { reason } = recorder.signal().await {
@@ -269,13 +275,13 @@ async fn until_stopped(recorder: &dyn StepRecorder) -> Arc<str> {
     }
 }
 
-/// Waits until this runtime was drained, its deadline is over, and what was on its way has had its time.
+/// Waits for the drain deadline of this runtime, plus a grace period for messages on their way.
 async fn past_the_deadline(shared: &RunShared) {
     shared.cancellation.cancelled().await;
     tokio::time::sleep(GRACE).await;
 }
 
-/// Does what the run says to its step.
+/// Applies a signal from the run.
 fn told(shared: &RunShared, said: StepSignal) {
     let asks = |request: u64, asked| {
         shared.request(Asked { request: asked, by: None, reply: Some(Reply::Message(MessageId(request))) });
@@ -292,7 +298,7 @@ fn told(shared: &RunShared, said: StepSignal) {
         StepSignal::Drain => shared.drain(),
         StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::answer(&node, answer, &by)),
         StepSignal::Retry { request, node, by } => asks(request, ControlRequest::Retry { node, by }),
-        // These are processed before.
+        // Handled by the caller.
         StepSignal::Stop { .. } | StepSignal::Turn { .. } => {}
     }
 }

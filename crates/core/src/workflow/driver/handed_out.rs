@@ -1,6 +1,6 @@
-//! Hands a step to the runtime's executor: says what it needs of the run, and makes the executor's answer the step's outcome.
-//!
-//! It executes no step; `elsewhere.rs` does, in the process that the step is handed to.
+//! Hands a step to the [`StepExecutor`] of the runtime: collects the data that the step needs from
+//! the run, and turns the executor's answer into the outcome of the step. `elsewhere.rs` is the
+//! other side.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -20,8 +20,9 @@ use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
 
 impl WorkflowRun {
-    /// The step at a context, executed elsewhere; this attempt at it begins after so many records. Requests for what is
-    /// below it are its own from now on.
+    /// Returns the future of a step that the executor executes. `since` is the number of records of
+    /// the run before this attempt. Control requests for paths below the step go to the step from
+    /// now on.
     pub(super) fn hand_out(
         &self,
         executor: &Arc<dyn StepExecutor>,
@@ -69,26 +70,27 @@ impl WorkflowRun {
                 }
                 Err(error) => error,
             };
-            // Nobody takes it after this.
+            // Late deliveries of the call must be refused from now on.
             handed.end("the executor of the step lost it");
             step.lost(&lost, handed.is_taken())
         })
     }
 
-    /// Everything that another process needs to execute the step at a context.
+    /// Collects the data that another process needs to execute the step.
     fn call_of(&self, unit: Unit, cx: &Context, since: usize) -> StepCall {
         let spec = self.machine.spec();
         let node = spec.node(unit.node);
         let name = |node: NodeIndex| spec.node(node).path.names().to_owned();
         let optional = node.after.iter().filter(|after| after.why == OrderReason::Optional).map(|after| after.node);
-        // A step that decides on another one sees all that is before it, and that one what was decided.
+        // A step that decides on another one sees all predecessors. The step it decides on sees the
+        // decision.
         let seen = node.predecessors().filter(|_| node.decides.is_some());
         let decided = node.decided.as_ref().map(|decided| decided.by);
         let read = node.reads.iter().copied().chain(optional).chain(seen).chain(decided);
         let inputs = read.filter_map(|node| Some((name(node), self.machine.output(node)?.clone())));
         let failed = node.predecessors().filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
         let shared = &self.segment.shared;
-        // Before the first attempt there is nothing of the step, so a long journal need not be read.
+        // The first attempt has no earlier records, so a long journal need not be searched.
         let state = shared.states().map(|states| states.seen_by(cx.path())).filter(|state| !state.is_empty());
         let is_first = cx.attempt() == 1 && cx.failed_attempts() == 0 && !shared.log.is_restored();
         StepCall {
@@ -117,20 +119,21 @@ impl WorkflowRun {
             max_event_bytes: shared.log.store().and_then(|(store, _)| store.max_event_bytes()),
             spent: shared.log.spent(|ledger| ledger.rows().to_vec()),
             state: state.map(Arc::new),
-            // It may have changed when the step begins.
+            // Set when the step starts, since earlier steps may have ended by then.
             turn: Effects::None,
             records: shared.log.records_for(cx.path(), if is_first { since } else { 0 }),
         }
     }
 }
 
-/// The executor's answer. What is recorded meanwhile by other tasks polls the step again, since it may stop its clock.
+/// Calls the executor. Also polls the step's record watcher, since a record made by another task
+/// may stop the clock of the step.
 async fn executed(
     executor: &dyn StepExecutor,
     call: &StepCall,
     handed: &HandedOut,
 ) -> Result<StepOutcome, ExecutorError> {
-    // It may panic before it gives a future, too.
+    // The executor may panic before it returns a future.
     let executed = async { executor.execute(call.clone(), handed.host().clone()).await };
     let mut executed = std::pin::pin!(AssertUnwindSafe(executed).catch_unwind());
     let ended = std::future::poll_fn(|cx| {
@@ -142,7 +145,7 @@ async fn executed(
     })
 }
 
-/// The end of the very attempt that was handed out.
+/// Checks that the outcome belongs to the attempt that was handed out.
 fn checked(call: &StepCall, outcome: StepOutcome) -> Result<StepEnd, ExecutorError> {
     let StepOutcome { run, path, attempt, end } = outcome;
     if run == call.run && path == call.path && attempt == call.attempt {

@@ -1,6 +1,4 @@
-//! Keeps what a workflow has recorded while it continues: commits of its journal, and snapshots beside it.
-//!
-//! It decides nothing about a step; the run continues before a write has ended.
+//! Writes to the store while the workflow continues: journal commits and snapshots.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -10,7 +8,7 @@ use crate::future::BoxFuture;
 use crate::store::StoreError;
 use crate::workflow::compact::compact;
 
-/// A write to the store that the run does not wait for.
+/// A write to the store in the background.
 pub(super) enum Commit {
     Journal(BoxFuture<'static, Result<(), StoreError>>),
     Snapshot(BoxFuture<'static, ()>),
@@ -26,7 +24,7 @@ impl Commit {
 }
 
 impl WorkflowRun {
-    /// Begins to keep what is recorded, unless something is being kept.
+    /// Starts a commit of uncommitted records, unless a write is in progress.
     pub(super) fn begin_commit(&mut self) {
         if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
             let shared = Arc::clone(&self.segment.shared);
@@ -34,7 +32,7 @@ impl WorkflowRun {
         }
     }
 
-    /// Keeps a shorter journal beside the journal, when enough has happened.
+    /// Stores a compacted copy of the journal when enough records have been added.
     pub(super) fn take_snapshot(&mut self) {
         let log = &self.segment.shared.log;
         if self.segment.is_run() && log.is_snapshot_due() {

@@ -1,19 +1,20 @@
-//! A workflow whose run is drained: nothing new begins, and when nothing is running any more the run stops. It drops no
-//! step; the deadline of whoever drains does.
+//! Draining: no new steps start, and the run stops in this process when nothing makes progress.
+//! Running steps are dropped only at the deadline of the drain.
 
 use super::WorkflowRun;
 use crate::store::StoreError;
 use crate::workflow::machine::Command;
 
 impl WorkflowRun {
-    /// Whether a command begins something that another process is to begin.
+    /// Returns `true` if the run is draining and the command would start new work.
     pub(super) fn stays_unbegun(&self, command: &Command) -> bool {
         self.segment.shared.is_draining()
             && matches!(command, Command::Start { .. } | Command::Ask(_) | Command::Open(_))
     }
 
-    /// Whether the run is drained, all that is recorded is kept, and nothing is running here but what waits for the run to
-    /// stop. Nobody polls it after that: a write to the journal that it had begun would hold up everybody's.
+    /// Returns `true` if the run is draining, all records are committed, and all running steps wait
+    /// for the run to stop. The run is not polled after this, so an unfinished journal write would
+    /// block all other writers.
     pub(super) fn is_quiet(&self) -> bool {
         let shared = &self.segment.shared;
         shared.is_draining()
@@ -26,7 +27,7 @@ impl WorkflowRun {
                 .all(|task| shared.is_quiet_below(&self.path(task.unit())))
     }
 
-    /// Stops the run here, when this is the run; a workflow in a step waits for that.
+    /// Stops the run in this process. A nested workflow waits for its run to stop.
     pub(super) async fn leave(&mut self) -> Result<(), StoreError> {
         let shared = &self.segment.shared;
         if !self.segment.is_run() {

@@ -1,8 +1,9 @@
-//! What becomes of a step whose executor gave no outcome that can be used: what is recorded counts, what was begun and may
-//! not simply be done again is asked about as after the end of a process, and everything else is a failure that may be
-//! repeated.
+//! Outcome of a step whose executor returned no usable result.
 //!
-//! It hands out nothing and repeats nothing.
+//! - If the journal contains the outcome of the step's only call, that outcome counts.
+//! - If a call had started that must not be repeated without a decision, an operator is asked, as
+//!   after a restart.
+//! - Otherwise the attempt fails, and the retry policy may repeat it.
 
 use std::sync::Arc;
 
@@ -19,17 +20,17 @@ use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::{Body, NodeSpec, Spec};
 use crate::workflow::step_error::StepError;
 
-/// Stands for the error of a step that was stopped elsewhere, in the middle of something or by a drained worker: another
-/// attempt continues it at once, and asks what became of what may not simply be done again.
+/// Marks the error of a step that was stopped in another process, by a loss or by draining. The
+/// next attempt starts at once and asks about calls that must not be repeated without a decision.
 pub(super) struct StoppedInMiddle;
 
-/// An attempt at a step that was handed out.
+/// An attempt at a step that was handed to an executor.
 pub(super) struct HandedStep {
     pub(super) spec: Arc<Spec>,
     pub(super) unit: Unit,
     pub(super) shared: Arc<RunShared>,
     pub(super) call: StepCall,
-    /// How many records of the run it follows.
+    /// Number of records of the run before the attempt.
     pub(super) since: usize,
 }
 
@@ -38,10 +39,10 @@ impl HandedStep {
         self.spec.node(self.unit.node)
     }
 
-    /// Whether an output is of the step's type.
+    /// Checks that an output has the type of the step.
     ///
     /// # Errors
-    /// When it is not: it is not the outcome of this step.
+    /// If it does not, in which case the output does not belong to this step.
     pub(super) fn fits(&self, output: &Encoded) -> Result<(), ExecutorError> {
         let node = self.node();
         let list;
@@ -50,9 +51,9 @@ impl HandedStep {
                 list = Encoded::list([output]);
                 &list
             }
-            // Nobody reads it.
+            // The output of such an item is discarded.
             (Body::Map { .. }, Some(_)) => return Ok(()),
-            // The round ended without an output, so that of the round before counts.
+            // The round ended without an output, so the output of the previous round counts.
             (Body::Repeat { .. }, Some(_)) if output.as_str() == "\"\"" => return Ok(()),
             _ => output,
         };
@@ -75,7 +76,8 @@ impl HandedStep {
         self.node().schema.check_type(output).err().map(|error| error.to_string())
     }
 
-    /// The type of the step's output: of an item, that of the list's items.
+    /// Returns the type name of the step's output. For an item, this is the element type of the
+    /// list.
     fn type_name(&self) -> &str {
         let name = &*self.node().type_name;
         match self.unit.child {
@@ -84,7 +86,8 @@ impl HandedStep {
         }
     }
 
-    /// How the attempt ends whose executor gave no outcome; `taken` says whether somebody had begun to execute it.
+    /// Returns the end of an attempt whose executor gave no outcome. `taken` is `true` if a process
+    /// had started to execute it.
     pub(super) fn lost(&self, error: &ExecutorError, taken: bool) -> Result<Encoded, StepError> {
         let path = &self.call.path;
         let problem = self.shared.host.redacted(error);
@@ -100,6 +103,7 @@ impl HandedStep {
                 ))));
             }
         }
+        // Calls in the step whose effect is unknown decide if the step may run again.
         let open = unknown_below(&self.shared, path);
         if open.is_empty() {
             return Err(StepError::recorded(failure));
@@ -108,13 +112,13 @@ impl HandedStep {
         let message = format!("{error}, in the middle of {}", names.join(", "));
         let began = self.shared.log.records_since(self.since, path);
         if began.iter().any(|(_, of, kind)| kind.begins_once() && open.contains(of)) {
-            // What it continues says what is to be asked, and where.
+            // The next attempt continues the step, and asks at the right place.
             let failure = Failure::new(FailureKind::Interrupted, message);
             return Err(StepError { failure, original: Some(Box::new(StoppedInMiddle)) });
         }
         match self.node().policy.retry.delay(self.call.failed.saturating_add(1), &failure) {
             Some(_) => Err(StepError::recorded(failure)),
-            // Nobody has asked yet, and a retry would do it again.
+            // No retry follows that could ask, and a retry by an operator would repeat these calls.
             None => {
                 let whether = if open.len() == 1 { "whether it had its effect" } else { "which had their effects" };
                 Err(StepError::recorded(asking(format!("{message}; {whether} is unknown"))))
@@ -122,8 +126,9 @@ impl HandedStep {
         }
     }
 
-    /// How the attempt ends that whoever executed it has left, since it is drained: as a run that its process has left, the
-    /// step continues elsewhere. One that had done nothing meanwhile is lost, so that there is no endless row of attempts.
+    /// Returns the end of an attempt whose worker was drained. The step continues in another
+    /// process. An attempt without any progress counts as lost, so that attempts cannot repeat
+    /// forever.
     pub(super) fn left(&self) -> Result<Encoded, StepError> {
         let error = ExecutorError::lost(
             "what executed the step was drained before the step had ended; retry the step, or give its node a retry policy",
@@ -140,7 +145,7 @@ impl HandedStep {
         Err(StepError { failure, original: Some(Box::new(StoppedInMiddle)) })
     }
 
-    /// The outcome of a step that is the call of one tool, when the call has it on record.
+    /// Returns the recorded outcome of the step, if the step consists of one tool call.
     fn recorded(&self) -> Option<Result<Encoded, StepError>> {
         let (name, step) = (&self.node().called.as_ref()?.name, &self.call.path);
         let records = self.shared.log.records_since(self.since, step);
@@ -150,6 +155,7 @@ impl HandedStep {
         };
         let mut began =
             records.iter().filter(|(_, path, kind)| matches!(kind, EventKind::ToolStarted { .. }) && is_call(path));
+        // Several calls of the tool would make the outcome ambiguous.
         let (Some((_, call, _)), None) = (began.next(), began.next()) else { return None };
         let is_result = self.type_name().starts_with("core::result::Result<");
         let wrapped = |variant: &str, json: &str| Encoded::from_json(format!("{{\"{variant}\":{json}}}")).ok();
@@ -180,8 +186,9 @@ impl HandedStep {
     }
 }
 
-/// Gives what a step that was executed elsewhere left open its end. The nodes of a workflow in it are stopped, as they are
-/// where the run is: a further attempt at the step continues them, and asks about what may not simply be done again.
+/// Records the ends of calls that a step executed in another process left open. Nodes of nested
+/// workflows are recorded as stopped: the next attempt at the step continues them, and asks about
+/// calls that must not be repeated without a decision.
 pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, reason: &str) {
     let closings = RunState::closings_below(step, &shared.log.records_since(since, step), reason);
     if closings.is_empty() {
@@ -201,7 +208,7 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
     }
 }
 
-/// The failure of a step that waits for an operator.
+/// Builds the failure of a step that waits for an operator's decision.
 fn asking(what: String) -> Failure {
     Failure::new(FailureKind::Interrupted, what + ": find out, then retry the node or cancel the run")
 }

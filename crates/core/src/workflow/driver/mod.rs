@@ -1,8 +1,22 @@
-//! Executes the commands of the workflow's machine and records what happened.
+//! Executes the commands of the workflow machine and records their outcomes.
 //!
-//! All steps of a run are polled inside one future: no task is spawned, and dropping the run drops them all. An event
-//! is recorded before its effect begins and before anybody sees its outcome; in a run with a store it is committed by
-//! then. The machine decides the next command.
+//! [`WorkflowRun`] asks the machine for the next command, executes it and applies the resulting
+//! event to the machine and to the log of the run. It then waits for the first of: a step that
+//! ends, a timer, a control request, a finished write.
+//!
+//! All steps are polled inside the future of the run. No task is spawned, and dropping the run
+//! drops all steps. An event is recorded before its effect starts and before its outcome is
+//! visible. In a run with a store, it is committed by then.
+//!
+//! - `task`, `starting`: attempts at steps and timers.
+//! - `within_step`, `continued`, `replay`: nested workflows, and workflows that continue from
+//!   recorded events.
+//! - `handed_out`, `lost_step`: steps given to an executor. `elsewhere`: steps executed for a run
+//!   of another process.
+//! - `requested`: control requests. `closing`: failures, cancellation and compensation.
+//!   `leaving_workflow`: draining.
+//! - `values`, `saving`, `keeping`, `turns`: values, state, commits, and the written order of
+//!   calls.
 
 mod closing;
 mod continued;
@@ -61,42 +75,45 @@ use crate::time::Timestamp;
 use crate::tool::{Compensation, HeldBack, ValuePlace, answered_instead, can_be_answered, unanswerable};
 use crate::value::Encoded;
 
-/// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
+/// A workflow being executed: a run, or a nested workflow that records below the path of its step.
 pub(crate) struct WorkflowRun {
     segment: Segment<OfWorkflow>,
     machine: Machine,
-    /// The paths of the nodes, when they are not those of the workflow itself.
+    /// Paths of the nodes, if the workflow is nested. Empty for a run, whose paths are in the plan.
     paths: Vec<StepPath>,
-    /// What its nodes saved, once there is any state.
+    /// State that the nodes saved. Created when any state exists.
     saved: OnceLock<SavedInOrder>,
     resources: Resources,
     grants: Arc<[Arc<str>]>,
-    /// The time that the run may be executed, and how much of it earlier processes used.
+    /// Time limit of the run, and the part of it that earlier processes used.
     time: Option<(Duration, Duration)>,
     tasks: FuturesUnordered<Task>,
     turns: Turns,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
-    /// The errors that steps failed with, for the caller of a workflow that is called directly.
+    /// Typed errors of failed steps, for the direct caller of the workflow.
     originals: Vec<(NodeIndex, Box<dyn Any + Send>)>,
-    /// Its outcome in an earlier life of the run.
+    /// Outcome of a nested workflow that ended before this attempt at its step.
     ended: Option<Result<Encoded, Arc<Failure>>>,
-    /// Why it cannot continue what it did in an earlier life of the run.
+    /// Error of a nested workflow that cannot continue from its records.
     refused: Option<Error>,
-    /// It waits for its step to drop it, as the step had done.
+    /// Set if the step dropped this nested workflow before a restart. The workflow then waits to be
+    /// dropped again.
     held_back: Option<Box<HeldBack>>,
-    /// It is what an item, a round or a branch of a node consists of.
+    /// `true` if this is the body of an item, a round or a branch of a node.
     is_body: bool,
-    /// The run is drained and something was not begun: the machine is not asked any more.
+    /// `true` if the run is draining and a command was not executed. The machine is not polled any
+    /// more.
     leaves: bool,
-    /// Who executes its steps, when that is not this process. What begins in a step stays where the step is.
+    /// Executor of the steps, if they are not executed in this process. Nested workflows have none:
+    /// they run where their step runs.
     executor: Option<Arc<dyn StepExecutor>>,
     compensation: Compensation,
-    /// What was open in it has its end.
+    /// `true` if all open steps have been recorded as ended.
     closed: bool,
 }
 
-/// The records in which a workflow begins and ends.
+/// The events with which a workflow starts and ends.
 pub(crate) enum OfWorkflow {}
 
 impl SegmentKind for OfWorkflow {
@@ -124,10 +141,11 @@ impl SegmentKind for OfWorkflow {
     }
 }
 
+/// The event that the driver waited for.
 enum Happened {
-    /// The run is drained, and nothing is running here any more.
+    /// The run is draining and no step makes progress.
     Quiet,
-    /// A step waits for its turn.
+    /// A call has started to wait for earlier steps.
     Waits,
     Task(Ended),
     Asked(Asked),
@@ -135,12 +153,13 @@ enum Happened {
 }
 
 impl WorkflowRun {
-    /// A new run of its own.
+    /// Creates a run and records its start.
     pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>, terms: RunTerms) -> Self {
         Self::begin(spec, inputs, Segment::new(shared), terms, None)
     }
 
-    /// A run that is resumed from its journal, which is in the log. What it began with counts, whoever resumes it.
+    /// Resumes a run from its journal, which the log has read. The recorded terms apply, not those
+    /// of the current caller.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared);
         let recorded = segment.recorded();
@@ -190,6 +209,8 @@ impl WorkflowRun {
             compensation: Compensation::new(terms.compensate),
             closed: false,
         };
+        // Conditions on edges see the state at the start, so the machine needs it before it
+        // replays.
         match recorded {
             Some(recorded) => {
                 run.machine.begins_with(run.state_at_begin());
@@ -203,13 +224,15 @@ impl WorkflowRun {
         if let Some((_, spent)) = &mut run.time {
             *spent = run.segment.shared.time_spent(&run.segment.base);
         }
-        // One that had ended before has nothing left to take requests for.
+        // A workflow that had already ended takes no control requests.
         if run.ended.is_none() {
             run.listen(sender);
         }
         run
     }
 
+    /// Records the start of the workflow with its inputs and, in a run with a store, the hash of
+    /// its definition.
     fn record_started(&mut self, inputs: Encoded, terms: RunTerms) {
         let spec = Arc::clone(self.machine.spec());
         let definition = match self.segment.shared.log.is_durable() {
@@ -226,23 +249,24 @@ impl WorkflowRun {
         self.record_own(kind);
     }
 
-    /// Takes control requests from now on.
+    /// Registers the workflow as a recipient of control requests.
     fn listen(&mut self, sender: mpsc::UnboundedSender<Asked>) {
         self.segment.shared.listen(&self.segment.base, sender);
         match self.segment.is_run() {
-            // What an operator paused before a restart is paused for agents, too.
+            // An operator's pause from before a restart applies to agents in the run, too.
             true => self.segment.shared.hold(self.machine.is_paused()),
-            // Asked after it listens, so that no change is missed.
+            // Read after registering, so that no change is missed.
             false => self.machine.set_paused(self.segment.shared.is_held()),
         }
     }
 
-    /// It has the resources and the grants of the context that it was begun in.
+    /// Adopts the resources and grants of the context in which the workflow was started.
     pub(crate) fn is_begun_in(&mut self, cx: &Context) {
         self.resources.extend(cx.resources());
         self.grants = Arc::clone(cx.grants());
     }
 
+    /// Returns the path of a unit in the run.
     fn path(&self, unit: Unit) -> StepPath {
         let spec = self.machine.spec();
         let path = match self.paths.get(unit.node as usize) {
@@ -256,23 +280,24 @@ impl WorkflowRun {
         }
     }
 
+    /// Records an event of a unit at the current time and applies it to the machine.
     fn record(&mut self, unit: Unit, kind: EventKind) {
         let (path, now) = (self.path(unit), self.segment.shared.now());
         self.record_at(unit, path, now, kind);
     }
 
-    /// The same with the path of the unit and the time.
+    /// Records an event of a unit with a known path and time, and applies it to the machine.
     fn record_at(&mut self, unit: Unit, path: StepPath, mut now: Timestamp, kind: EventKind) {
         let ends = matches!(
             kind,
             EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
         );
-        // The nodes in the arms of a router are below its path and none of its work.
+        // Nodes in the arms of a router have paths below the router, but are not part of its work.
         if ends
             && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. })
             && self.segment.shared.close_below(&path, "the step has ended")
         {
-            // It stands after those ends.
+            // The end of the step must not be older than the ends below it.
             now = self.segment.shared.now();
         }
         let kind = if ends { self.with_saved(unit, &path, kind) } else { kind };
@@ -280,11 +305,12 @@ impl WorkflowRun {
         self.segment.shared.log.record(now, path, kind);
     }
 
-    /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
+    /// Drives the workflow to its end. A run handles its own cancellation; a nested workflow is
+    /// dropped by its run.
     pub(crate) fn run_through(mut self) -> impl Future<Output = Result<Encoded, Failed>> + Send {
         let is_run = self.segment.is_run();
         let around = is_run.then(|| AroundRun::of(&self.machine.spec().name, &self.segment.shared)).flatten();
-        // A block and not an `async fn`, which would keep room for `self` twice.
+        // A block instead of an `async fn`, whose future would contain `self` twice.
         async move {
             if let Some(around) = &around
                 && let Err(error) = around.before().await
@@ -294,7 +320,7 @@ impl WorkflowRun {
                 return Err(error.into());
             }
             let ended = self.run_inside().await;
-            // The run is closed before the hooks after it see its end.
+            // The run is closed before the middleware observes its end.
             drop(self);
             if let Some(around) = &around {
                 around.after(ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
@@ -324,13 +350,14 @@ impl WorkflowRun {
         let (time, base) = (self.time, self.segment.base.clone());
         let is_body = self.is_body;
         let ended = {
+            // Only a run has a time limit. A nested workflow is bounded by the limits of its step.
             let driven = pin!(self.drive().instrument(span.clone()));
             match time {
                 Some((limit, spent)) if is_run => {
                     let driven = pin!(within(&shared, &base, limit.saturating_sub(spent), driven));
                     unless_cancelled(&shared, &base, driven).await.map(|ended| ended.ok_or(limit))
                 }
-                // The workflow around it polls it.
+                // The workflow that contains the body polls it and handles cancellation.
                 _ if is_body => Some(Ok(driven.await)),
                 _ => unless_cancelled(&shared, &base, driven).await.map(Ok),
             }
@@ -342,7 +369,8 @@ impl WorkflowRun {
                 self.segment.settle();
                 Err(shared.left().await.into())
             }
-            // Nobody dropped it with its run, which has ended.
+            // The run has ended while the nested workflow is still polled, for example by a spawned
+            // task.
             None if !is_run => {
                 self.segment.settle();
                 Err(Error::Cancelled { reason: shared.cancel_reason() }.into())
@@ -362,8 +390,10 @@ impl WorkflowRun {
         ended
     }
 
+    /// Records the outcome of the machine and compensates if the run failed.
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
-        // A write that it began is finished by the commit below, which would wait for it for ever.
+        // The final commit completes any write that has started. Waiting for that write after this
+        // would never finish.
         self.commit = None;
         self.hand_up_state();
         let result = match ended.inspect_err(|_| self.segment.settle())? {
@@ -372,7 +402,7 @@ impl WorkflowRun {
                 Ok(output)
             }
             Outcome::Failed { node, error } => {
-                // A body names the step that failed once, however many bodies are around it.
+                // Nested bodies report the failed step once, not once per level.
                 let is_named = self.is_body && self.machine.spec().node(node).inner.is_some();
                 let error = match is_named {
                     true => Error::Recorded(error),
@@ -389,14 +419,16 @@ impl WorkflowRun {
         result
     }
 
+    /// Executes commands until the workflow ends, and returns its outcome.
     async fn drive(&mut self) -> Result<Outcome, StoreError> {
-        // What was asked for before the first step counts for it.
+        // Requests that arrived before the first step apply to it.
         while let Ok(request) = self.control.try_recv() {
             self.requested(request);
         }
         let mut turn = 0_u8;
         loop {
-            // Steps that are always ready leave room for a cancellation, a time limit and requests.
+            // Steps that are always ready must not starve cancellation, the time limit and control
+            // requests.
             tokio::task::coop::consume_budget().await;
             turn = turn.wrapping_add(1);
             if turn.is_multiple_of(16)
@@ -416,7 +448,7 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            // Steps have just begun, or a step for which others wait has just ended.
+            // Steps may have just started, or a step that others wait for may have just ended.
             self.give_turns();
             self.begin_commit();
             match self.next().await {
@@ -436,15 +468,18 @@ impl WorkflowRun {
         }
     }
 
+    /// Waits for the next event.
     fn next(&mut self) -> impl Future<Output = Happened> + '_ {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
+            // Ended steps come first: their outcomes free places for others.
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
                 return Poll::Ready(Happened::Task(ended));
             }
             if self.turns.have_changed() {
                 return Poll::Ready(Happened::Waits);
             }
-            // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
+            // Records that a step made while running, such as the outcome of a call, are committed
+            // while it continues.
             self.begin_commit();
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(cx)
@@ -459,7 +494,7 @@ impl WorkflowRun {
         })
     }
 
-    /// Does one command; the outcome, if it was the last.
+    /// Executes a command. Returns the outcome of the workflow if this was the last command.
     fn act(&mut self, command: Command) -> Option<Outcome> {
         match command {
             Command::Evaluate(node) => self.value(node),
@@ -495,6 +530,7 @@ impl WorkflowRun {
         None
     }
 
+    /// Records the question of a node and starts its timeout.
     fn ask(&mut self, node: NodeIndex) {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
@@ -517,6 +553,8 @@ impl WorkflowRun {
                     Body::Gate { .. } => policy.timeout_ms,
                     _ => policy.approve_timeout_ms,
                 };
+                // A question that can never be answered and has no timeout would block the run
+                // forever.
                 if limit.is_none() && !can_be_answered(&self.segment.shared) {
                     let failure = unanswerable(&format!("`{}` asks a person", definition.path));
                     return self.fail(Unit::node(node), StepError::recorded(failure));
@@ -524,6 +562,7 @@ impl WorkflowRun {
                 let bits = self.segment.shared.host.question_bits();
                 let request = Arc::new(request.within(limit, &policy.on_timeout).asked_as(bits));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
+                // Test replacements and dry runs may answer for the person.
                 answered_instead(&self.segment.shared, &self.path(Unit::node(node)), &request);
                 if let Some(since) = self.machine.asked(node).map(|asked| asked.since) {
                     self.set_timer(Unit::node(node), since);
@@ -533,11 +572,11 @@ impl WorkflowRun {
         }
     }
 
-    /// Waits until the next attempt, or until an answer comes too late.
+    /// Starts the timer for the next attempt or for the timeout of a question.
     fn set_timer(&mut self, unit: Unit, since: Timestamp) {
         let now = self.segment.shared.now();
         let left = match self.machine.phase(unit) {
-            // A clock that was set back does not make it longer.
+            // A clock that was set back must not extend the delay.
             Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
             Phase::Asking => {
                 let asked = self.machine.asked(unit.node);
@@ -549,7 +588,7 @@ impl WorkflowRun {
         self.tasks.push(Task::timer(unit, since, left));
     }
 
-    /// A step has ended, or a wait is over.
+    /// Handles the end of a step or a timer.
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
             Ended::Step { unit, path, began, result } => {

@@ -1,4 +1,5 @@
-//! Resumes a run of a workflow from its journal: applies the recorded events to the machine and runs no step.
+//! Resumes a workflow from its journal: applies the recorded events to the machine without running
+//! steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, Spec};
 
 impl WorkflowRun {
+    /// Applies recorded events, handles interrupted steps and restarts timers.
     pub(super) fn replay(&mut self, recorded: &[(Timestamp, StepPath, EventKind)]) {
         let spec = Arc::clone(self.machine.spec());
         let nodes: HashMap<StepPath, NodeIndex> =
@@ -23,7 +25,7 @@ impl WorkflowRun {
             if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
-                    // A further attempt at a body continues it.
+                    // The next attempt at a body continues it.
                     EventKind::WorkflowStarted(_) => self.ended = None,
                     EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
                     EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
@@ -46,8 +48,9 @@ impl WorkflowRun {
 }
 
 impl WorkflowRun {
-    /// Continues a body, or a workflow in a step, that failed: what failed in it, or was asked, has its turn again. What was
-    /// stopped in the middle and must not be repeated has it when an operator let the step run again.
+    /// Continues a body or nested workflow that failed: failed nodes and open questions are reset.
+    /// If an operator has decided to run the step again (`decided`), nodes that were stopped in the
+    /// middle are reset, too.
     pub(super) fn begin_again(&mut self, decided: bool) {
         self.ended = None;
         let names = self.machine.spec().input_names();
@@ -67,11 +70,12 @@ impl WorkflowRun {
     }
 }
 
-/// Who resets a node when nobody does.
+/// Recorded author of a reset that no person requested.
 const FURTHER_ATTEMPT: &str = "a further attempt";
 
-/// Whether an operator was asked about a step that now has a further attempt, or about one around it, and let that run
-/// again. One that has failed otherwise says nothing about what was stopped in it, nor does its retry policy.
+/// Returns `true` if an operator was asked about this step or an enclosing one, and let it run
+/// again. A step that failed in another way, or was retried by its policy, carries no decision
+/// about the calls that were stopped in it.
 pub(super) fn is_decided(cx: &Context) -> bool {
     let recorded = cx.run().log.all_below(&StepPath::root());
     let mut around = recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path));
@@ -87,8 +91,8 @@ pub(super) fn is_decided(cx: &Context) -> bool {
     }) == Some(true)
 }
 
-/// Whether a body has ended with a failure that the attempts which have failed include, so that the next one continues
-/// it. A failure that was not handed on is given first.
+/// Returns `true` if the body failed and the step has already failed because of it, so that the
+/// next attempt continues the body. A failure that the step has not yet received is returned first.
 pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)], attempts: u32) -> bool {
     let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
     let failed = |kind: &&EventKind| matches!(kind, EventKind::WorkflowFailed { .. });
@@ -97,6 +101,7 @@ pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, E
     last.as_ref().is_some_and(failed) && failures <= attempts
 }
 
+/// Returns the unit with the given path in a workflow.
 pub(super) fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
     if let Some(node) = nodes.get(path) {
         return Some(Unit::node(*node));
@@ -117,7 +122,7 @@ pub(super) fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &
     }
 }
 
-/// Whether a workflow that is a step began with another definition and has no end yet.
+/// Returns `true` if a nested workflow started with another definition and has not ended.
 pub(super) fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> bool {
     let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
     let ended = own().any(|kind| matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. }));
@@ -128,7 +133,7 @@ pub(super) fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, S
     !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
 }
 
-/// What may have changed something outside of the run, of what a workflow recorded: the outermost of it.
+/// Returns the outermost recorded calls that may have changed something outside of the run.
 pub(super) fn written(recorded: &[(Timestamp, StepPath, EventKind)]) -> Vec<String> {
     let all = recorded.iter().filter(|(.., kind)| writes(kind)).map(|(_, path, _)| path.clone()).collect();
     outermost(&all)

@@ -1,4 +1,5 @@
-//! Control requests to a live workflow: checks each against the machine's state, records it and answers it.
+//! Control requests to a running workflow: checks each request against the state of the machine,
+//! records and answers it.
 
 use std::sync::Arc;
 
@@ -15,21 +16,21 @@ use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
-    /// Does what was asked; the outcome is given when it is kept.
+    /// Executes a request. The reply is sent after its record is committed.
     pub(super) fn requested(&mut self, Asked { request, by, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
-        // A workflow below one of its nodes may have begun since the request arrived.
+        // A nested workflow may have started since the request arrived.
         if request.node().is_some_and(|node| self.is_of_a_step(node)) {
             return shared.request_below(&self.segment.base, Asked { request, by, reply });
         }
         shared.log.replying(reply, || match &request {
             ControlRequest::Pause => self.pause(by.as_ref()),
             ControlRequest::Unpause => self.unpause(by.as_ref()),
-            // What begins is looked at next.
+            // The drive loop checks for draining before its next command.
             ControlRequest::Drain => Ok(()),
-            // A run of a workflow refuses them before they come here.
+            // Only agents take these requests. A run of a workflow refuses them before this point.
             ControlRequest::Message { .. } | ControlRequest::Close => Ok(()),
-            // It is taken before it comes here.
+            // Normally handled by the run before this point.
             ControlRequest::Cancel { reason } => {
                 self.segment.shared.cancel(reason.as_str());
                 Ok(())
@@ -55,7 +56,7 @@ impl WorkflowRun {
     }
 
     fn unpause(&mut self, by: Option<&Arc<str>>) -> Result<(), ControlError> {
-        // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
+        // The run records the pause. Its nested workflows follow without a record.
         if !self.segment.is_run() {
             self.machine.set_paused(false);
             return Ok(());
@@ -78,7 +79,7 @@ impl WorkflowRun {
             phase => {
                 let state = crate::workflow::state_of(phase);
                 let step = self.path(unit);
-                // A step that failed has asked for what is in it.
+                // A nested workflow in this step may be waiting for the retry instead.
                 let recorded = RunState::of_records(&self.segment.shared.log.records_below(&step));
                 let message = match recorded.waiting_in(&step) {
                     Some(inner) => format!(
@@ -120,7 +121,8 @@ impl WorkflowRun {
         Ok(())
     }
 
-    /// The time for an answer is over. A question that was asked again since has a time of its own.
+    /// Applies the timeout of a question. If the question was asked again in the meantime, the
+    /// newer one has its own timer.
     pub(super) fn unanswered(&mut self, unit: Unit, since: Timestamp) {
         let Some(asked) = self.machine.asked(unit.node).filter(|asked| asked.since == since) else { return };
         match answer_of_timeout(&asked.question) {
@@ -134,15 +136,15 @@ impl WorkflowRun {
         self.note_unpaused();
     }
 
-    /// A run that waited for this very thing is no longer paused.
+    /// Records that the run continues, if it was paused for the request that was just handled.
     fn note_unpaused(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
             self.record_own(EventKind::resumed());
         }
     }
 
-    /// Whether a node is not this workflow's own and lies below a step of it: it is one of a workflow that has ended,
-    /// or that has not begun again after a restart.
+    /// Returns `true` if the node is not part of this workflow and lies below one of its steps. It
+    /// then belongs to a nested workflow that has ended, or has not started again after a restart.
     fn is_of_a_step(&self, name: &str) -> bool {
         let Ok(path) = name.parse::<StepPath>() else { return false };
         if self.node(name).is_ok() || self.whole_of(name).is_some() {
@@ -155,7 +157,7 @@ impl WorkflowRun {
         (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at)).any(below)
     }
 
-    /// The node that an item or a branch belongs to.
+    /// Returns the node that an item or a branch belongs to.
     fn whole_of(&self, name: &str) -> Option<String> {
         let path: StepPath = name.parse().ok()?;
         let units = (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
@@ -163,17 +165,18 @@ impl WorkflowRun {
         Some(self.path(Unit::node(found.node)).to_string())
     }
 
+    /// Finds a node by name.
     fn node(&self, name: &str) -> Result<Unit, ControlError> {
         let spec = self.machine.spec();
         let path = name.parse::<StepPath>().ok();
-        // By its path in the run, or by its own name in this workflow.
+        // The name may be the full path in the run, or the node's path in this workflow.
         let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.segment.base));
         let paths = || {
             (0..).zip(&spec.nodes).map(|(at, node)| if is_full { self.path(Unit::node(at)) } else { node.path.clone() })
         };
         let found = (0..).zip(paths()).find(|(_, of)| path.as_ref() == Some(of));
         found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
-            // In an arm of a router.
+            // A node in an arm of a router is often named without the path of its router.
             let within = path.as_ref().and_then(|path| paths().find(|of| of.ends_below(path)));
             let near = within.map(|path| path.to_string());
             let names: Vec<String> = paths().map(|path| path.to_string()).collect();

@@ -1,7 +1,7 @@
-//! The state that the steps of a workflow see and save. A step sees what the steps before it in the plan saved, in the order
-//! of the plan: so what it sees does not depend on which of two steps that run side by side is faster.
+//! The state that steps read and save. A step sees the state saved by its predecessors, in the
+//! order of the plan. It does not depend on which of two concurrent steps is faster.
 //!
-//! It reads and writes no value; it says which steps count for which.
+//! This module selects the steps. `StepStates` holds the values.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,18 +20,18 @@ use crate::workflow::saved_outputs::saved_of;
 use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs, Spec};
 use crate::workflow::step_error::StepError;
 
-/// The places in a workflow of the nodes of a run whose records hold state; `None` when none does.
+/// Returns the plan positions of the nodes that saved state. `None` if the run has no state.
 pub(crate) fn places_of_saved(spec: &Spec, shared: &RunShared) -> Option<BTreeMap<StepPath, u64>> {
     let states = shared.states()?;
     let places = (0..).zip(&spec.nodes).filter(|(_, node)| states.saved_by(&node.path).is_some());
     Some(places.map(|(place, node)| (node.path.clone(), place)).collect())
 }
 
-/// A node, and what it saved; `None` once it begins anew.
+/// A node and the state that it saved. `None` when the node starts again.
 type SavedByNode = (NodeIndex, Option<Arc<SavedByStep>>);
 
-/// What the nodes of a workflow saved, in the order in which they ended. It grows at its end alone, so that what a step sees is
-/// a number of entries.
+/// Saved state of the nodes, in the order in which they ended. Append-only, so that a length
+/// identifies the state that a step sees.
 #[derive(Clone)]
 pub(super) struct SavedInOrder(Arc<Mutex<Vec<SavedByNode>>>);
 
@@ -44,29 +44,30 @@ impl SavedInOrder {
         self.all().push((node, saved));
     }
 
-    /// What each node had saved when there were so many entries.
+    /// Returns the state of each node when the list had `until` entries.
     fn of(&self, until: usize) -> HashMap<NodeIndex, Option<Arc<SavedByStep>>> {
         self.all().iter().take(until).cloned().collect()
     }
 }
 
 impl WorkflowRun {
-    /// An attempt at a unit begins.
+    /// Prepares the state for an attempt at a unit.
     pub(super) fn open_state(&self, unit: Unit, path: &StepPath) {
         if let Some(mut states) = self.segment.shared.states() {
             let sees = self.sees(unit, &states);
             if unit.child.is_none() && states.saved_by(path).is_some() {
-                // What it saved before is over.
+                // The node runs again, so its earlier state is no longer valid.
                 self.saved_in_order(&states).add(unit.node, None);
             }
             states.open(path, sees);
         }
     }
 
-    /// What the steps before a unit saved until now; `None` when that is nothing.
+    /// Returns the state that a unit sees: saved by its predecessors and, for ordered items, by
+    /// earlier items. `None` if empty.
     fn sees(&self, unit: Unit, states: &StepStates) -> Option<Seen> {
         let spec = self.machine.spec();
-        // Items of a map run side by side; rounds, and the items of a `for`, one after another.
+        // Items of a map run concurrently. Rounds, and the items of a `for`, run one after another.
         let is_in_order = match spec.node(unit.node).body {
             Body::Repeat { .. } => true,
             _ => spec.node(unit.node).kind == NodeKind::Each,
@@ -80,6 +81,7 @@ impl WorkflowRun {
             return None;
         }
         let (spec, saved) = (Arc::clone(spec), saved.clone());
+        // Merged only when a step reads state, which most steps do not.
         Some(Seen::of(move || {
             let of_nodes = saved.of(until);
             let of_nodes = spec.all_before(unit.node).filter_map(|node| of_nodes.get(&node)?.clone());
@@ -90,7 +92,8 @@ impl WorkflowRun {
         }))
     }
 
-    /// What its nodes saved. It begins with what those saved that have their outputs from an earlier life of the run.
+    /// Returns the list of saved states. It starts with the nodes that completed before this
+    /// process.
     fn saved_in_order(&self, states: &StepStates) -> &SavedInOrder {
         self.saved.get_or_init(|| {
             let nodes = (0..).zip(&self.machine.spec().nodes).map(|(node, _)| node);
@@ -101,7 +104,7 @@ impl WorkflowRun {
         })
     }
 
-    /// Adds what a node saved that has its output.
+    /// Merges the state that a completed node saved.
     fn add_saved(&self, node: NodeIndex, states: &StepStates, to: &mut SavedByStep) {
         if self.machine.output(node).is_some()
             && let Some(saved) = states.saved_by(&self.path(Unit::node(node)))
@@ -110,7 +113,7 @@ impl WorkflowRun {
         }
     }
 
-    /// What a node says that it saves of its output. Nothing is saved yet.
+    /// Selects the values that the node declares to save from its output.
     fn values_to_save(&self, unit: Unit, output: &Encoded) -> Result<Vec<(String, Encoded)>, StepError> {
         let saves = &self.machine.spec().node(unit.node).saves;
         match unit.child.is_none() && !saves.is_empty() {
@@ -119,16 +122,17 @@ impl WorkflowRun {
         }
     }
 
-    /// Returns true if the node is an agent that ended the loop around it without an answer. The saved values stay unchanged.
+    /// Returns `true` if the node is an agent that ended the enclosing loop without an answer. Its
+    /// declared keys stay unchanged.
     fn is_without_output(&self, unit: Unit, output: &Encoded) -> bool {
         let exit = || self.segment.shared.states().and_then(|states| states.find(&self.path(unit), EXIT).flatten());
         output.as_str() == "\"\"" && exit().is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT)
     }
 
-    /// Saves of a node's output what the node says; it is part of the record of the output.
+    /// Saves the declared parts of a node's output. They become part of the record of the output.
     ///
     /// # Errors
-    /// When it cannot be saved, as [`Context::set`] says.
+    /// If a value cannot be saved; see [`Context::set`].
     pub(super) fn save_output(&self, unit: Unit, output: &Encoded) -> Result<(), StepError> {
         let values = self.values_to_save(unit, output)?;
         if values.is_empty() || self.is_without_output(unit, output) {
@@ -138,7 +142,8 @@ impl WorkflowRun {
         values.into_iter().try_for_each(|(key, value)| cx.set_encoded(key, value)).map_err(StepError::of)
     }
 
-    /// The outputs that a node reads which is computed in place, with the state that it sees.
+    /// Returns the outputs and the state for a node that is computed in place. Call
+    /// [`unsee`](Self::unsee) afterwards.
     pub(super) fn outputs_seen(&self, node: NodeIndex) -> WithState<'_> {
         let path = self.path(Unit::node(node));
         self.open_state(Unit::node(node), &path);
@@ -146,7 +151,7 @@ impl WorkflowRun {
         WithState { outputs: &self.machine, state: state.unwrap_or_default() }
     }
 
-    /// A node that is computed in place sees its state no more.
+    /// Discards the state that a node computed in place has seen.
     pub(super) fn unsee(&self, node: NodeIndex) {
         if self.machine.spec().node(node).sees_state
             && let Some(mut states) = self.segment.shared.states()
@@ -155,23 +160,25 @@ impl WorkflowRun {
         }
     }
 
-    /// The state that is there when the workflow begins, without what a crash takes.
+    /// Returns the recorded state at the start of the workflow. Values held only in memory are
+    /// excluded.
     pub(super) fn state_at_begin(&self) -> Option<Arc<SavedByStep>> {
         let seen = self.segment.shared.states()?.seen_by(&self.segment.step);
         Arc::new(seen).recorded()
     }
 
-    /// Whether the record of a unit has room for what the unit and those within it have saved: the size of that.
+    /// Returns the size of the state that the unit and its items saved, after checking the limits.
     ///
     /// # Errors
-    /// [`FailureKind::TooLarge`] when it is more than one step may save; [`FailureKind::Value`] of a tap that has saved anything.
+    /// [`FailureKind::TooLarge`] if a step saved more than its limit. [`FailureKind::Value`] if a
+    /// tap saved anything.
     pub(super) fn saved_size(&self, unit: Unit) -> Result<usize, StepError> {
         let Some(states) = self.segment.shared.states() else { return Ok(0) };
         let own = states.size(&self.path(unit));
         let within = self.machine.units(unit.node).filter(|within| unit.child.is_none() && within.child.is_some());
         let within = within.filter_map(|within| states.saved_by(&self.path(within))).map(|saved| saved.size());
         let size = own + within.sum::<usize>();
-        // Such as the answer of an agent, which it saves itself.
+        // Covers state that was saved without `Context::set`, such as the answer of an agent.
         if size > 0 && self.machine.spec().node(unit.node).policy.tap {
             return Err(StepError::new(FailureKind::Value, IN_TAP.to_owned()));
         }
@@ -181,7 +188,8 @@ impl WorkflowRun {
         }
     }
 
-    /// The end of an attempt at a unit, with what it saved.
+    /// Adds the saved state to the record of a completed unit. Discards the state of a failed
+    /// attempt.
     pub(super) fn with_saved(&self, unit: Unit, path: &StepPath, kind: EventKind) -> EventKind {
         let Some(mut states) = self.segment.shared.states() else { return kind };
         let EventKind::NodeCompleted { output, duration_ms, .. } = kind else {
@@ -190,7 +198,7 @@ impl WorkflowRun {
         };
         let mut has_parts = false;
         if unit.child.is_none() {
-            // Items, rounds and branches, in their order.
+            // Merged by index, so that the result does not depend on which item was faster.
             for (place, child) in self.machine.units(unit.node).enumerate() {
                 if child.child.is_some() {
                     has_parts = true;
@@ -200,12 +208,12 @@ impl WorkflowRun {
         }
         let is_own = self.segment.is_run() && unit.child.is_none();
         let is_over = || matches!(self.machine.spec().node(unit.node).body, Body::Repeat { .. });
-        // The repetition is over, and one around it is not for that; or there is no repetition around the step.
+        // The request to end a repetition must not reach an enclosing repetition.
         if is_own || unit.child.is_none() && is_over() {
             states.forget(path, EXIT);
         }
         if has_parts {
-            // On top of what was written within it.
+            // The declared keys of the node override the values saved by its items.
             for (key, value) in self.values_to_save(unit, &output).unwrap_or_default() {
                 states.change(path, &key, Some(value));
             }
@@ -219,7 +227,7 @@ impl WorkflowRun {
         EventKind::NodeCompleted { output, duration_ms, saved }
     }
 
-    /// The workflow ends within a step, which has what its nodes saved, in the order of the plan.
+    /// Hands the state of a nested workflow to its step, in the order of the plan.
     pub(super) fn hand_up_state(&self) {
         let segment = &self.segment;
         if segment.is_run() {

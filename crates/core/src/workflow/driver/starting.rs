@@ -1,6 +1,5 @@
-//! Starts attempts at steps: here, as the functions that they are, or elsewhere, when the runtime has an executor.
-//!
-//! What is started is polled as a task of the run; `task.rs` polls it.
+//! Starts attempts at steps: in this process, or through the executor of the runtime. `task.rs`
+//! polls them.
 
 use std::sync::Arc;
 
@@ -22,10 +21,12 @@ use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
 
 impl WorkflowRun {
+    /// Records the start of an attempt and adds its task.
     pub(super) fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let node = self.machine.spec().node(unit.node);
         let (path, began) = (self.path(unit), self.segment.shared.now());
-        // A call that asked people has not continued: nothing of it is in doubt.
+        // A call that waits for a person has not executed anything since, so its effect is not in
+        // doubt.
         let repeatable =
             node.policy.repeatable.unwrap_or(true) || attempt > 1 && asks_at(&self.segment.shared, &path).is_some();
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
@@ -40,14 +41,16 @@ impl WorkflowRun {
             self.segment.shared.states_or_new().open_tap(cx.path());
         }
         cx.begin_attempt();
-        // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
-        // executed: nothing is called here.
+        // An earlier attempt may have recorded calls. For a step that is handed out, the executing
+        // process checks them.
         let fresh = attempt == 1 || self.executor.is_some();
         let order = self.turns.begin(unit, node);
         let turn = order.turn.clone();
         let asked = question_of_call(node, &self.segment.shared, cx.path(), &self.machine);
         let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
         let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
+        // Calls that an earlier attempt left in the middle must be decided on before the step runs
+        // again.
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,
@@ -62,13 +65,14 @@ impl WorkflowRun {
             (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, (since, turn)))),
         };
         let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
-        // Of a step that is handed out, this is for whoever executes it.
+        // For a step that is handed out, the executing process applies the tool's concurrency
+        // limit.
         let step = if self.executor.is_none() { step.at_its_turn(node) } else { step };
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
         self.tasks.push(Task::step(unit, began, step, durable));
     }
 
-    /// The tool whose call is all that a node does, when the call has no events of its own.
+    /// Returns the tool whose call the node consists of, if the call records no events itself.
     fn names_call<'n>(&self, node: &'n NodeSpec) -> Option<&'n Arc<ToolDefinition>> {
         let tool = node.called.as_ref()?;
         let has_events = match node.callee {
@@ -79,10 +83,10 @@ impl WorkflowRun {
     }
 }
 
-/// Fills the text of the question that the call of a node asks by itself.
+/// Fills in the text of the question that the call of a node asks.
 ///
 /// # Errors
-/// When a value in the text is missing.
+/// If a value in the text is missing.
 pub(super) fn question_of_call(
     node: &NodeSpec,
     shared: &RunShared,
@@ -95,15 +99,15 @@ pub(super) fn question_of_call(
     Ok(Some(Arc::new(NodeQuestion { text: Some(text.into()), ..NodeQuestion::clone(question) })))
 }
 
-/// Agreements and limits that a node provides for the calls in its step.
+/// Returns the approvals and limits of the node that apply to calls in its step.
 pub(super) fn covered(node: &NodeSpec, question: Option<Arc<NodeQuestion>>) -> Covered {
-    // The question before a node with items or rounds does not show the arguments of their calls.
+    // The question of a node with items or rounds does not show the arguments of their calls.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
     let is_round = matches!(node.body, Body::Repeat { .. });
     Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question, is_round }
 }
 
-/// The step of a node, or of one of its items, rounds or branches. None of its code has run.
+/// Creates the step of a node, item, round or branch without running any of its code.
 pub(super) fn body_of(
     node: &NodeSpec,
     unit: Unit,

@@ -1,6 +1,7 @@
-//! The futures that a workflow's driver polls: running steps, and timers.
+//! The futures that the driver of a workflow polls: running steps and timers.
 //!
-//! A step is polled at its place: a call in it finds the place, and can end the step by it.
+//! Each step is polled inside its task-local scope. Calls in the step find their [`StepPlace`]
+//! there, and can end the step through it.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeSpec, StepFuture};
 use crate::workflow::step_error::{StepError, caught};
 
-/// A running step, or a timer.
+/// A running step or a timer.
 pub(super) struct Task {
     unit: Unit,
     work: Work,
@@ -35,30 +36,31 @@ enum Work {
         began: Timestamp,
         step: Step,
     },
+    /// The start of the step is being committed. The step runs after that.
     Commit {
         began: Timestamp,
         commit: Commit,
         step: Option<Step>,
     },
-    /// Since when somebody waits, and until then.
+    /// Start of the wait, and the timer for its end.
     Timer(Timestamp, Pin<Box<Sleep>>),
     Dropped,
 }
 
-/// A step with its place.
+/// A step and the scope in which it is polled.
 pub(super) struct Step {
     future: StepFuture,
     place: Arc<StepPlace>,
     around: AroundSlot,
-    /// The tool whose function the step consists of, when it is one.
+    /// Tool whose call the step consists of.
     called: Option<Arc<ToolDefinition>>,
-    /// That of the tool call which the step consists of.
+    /// Span of the tool call that the step consists of, or of the step.
     span: Span,
 }
 
 type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// How a task ended.
+/// Result of a finished task.
 pub(super) enum Ended {
     Step {
         unit: Unit,
@@ -70,22 +72,22 @@ pub(super) enum Ended {
         unit: Unit,
         since: Timestamp,
     },
-    /// The start of the step could not be kept, so it was not begun.
+    /// The start of the step could not be committed, so the step was not executed.
     Uncommitted(StoreError),
 }
 
 impl Ended {
-    /// Whether a step has failed.
+    /// Returns `true` if the task is a step that failed.
     pub(super) fn is_failure(&self) -> bool {
         matches!(self, Self::Step { result: Err(_), .. })
     }
 }
 
 impl Step {
-    /// A step that is made and polled at a place.
+    /// Creates a step. `make` runs inside the scope of the step.
     pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
         let around = Around::at(Arc::clone(&place)).into_slot();
-        // None of its code runs before it is polled.
+        // `make` only builds the future: no code of the step runs before the first poll.
         let made = caught(make);
         let future = made.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))));
         Self { future, place, around, called: None, span: Span::none() }
@@ -99,11 +101,11 @@ impl Step {
         self
     }
 
-    /// A step that consists of a call of a tool waits for its turn when only so many calls run at once; the call of a
-    /// function has its span here.
+    /// Adds the concurrency limit and the span of the tool call that the step consists of. A step
+    /// without a tool gets the span of a step.
     pub(super) fn at_its_turn(mut self, node: &NodeSpec) -> Self {
         let Some(tool) = &node.called else {
-            // An agent or a workflow has a span of its own.
+            // Agents and workflows create their own spans.
             if node.does.is_none() && node.callee.and_then(callee::word).is_none() {
                 self.span = telemetry::step_span(self.place.cx.path(), self.place.cx.run());
             }
@@ -126,7 +128,9 @@ impl Step {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Encoded, StepError>> {
         let Self { future, around, span, .. } = self;
         let poll = || span.in_scope(|| around.run(|| future.as_mut().poll(cx)));
+        // A panic in a step fails the step, not the run.
         let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
+        // A call in the step may have ended the step, regardless of the result of its future.
         if let Some(failure) = self.place.ended() {
             return Poll::Ready(Err(StepError::recorded(failure)));
         }
@@ -145,7 +149,7 @@ impl Step {
 }
 
 impl Task {
-    /// A step; with a store, it begins when its start is kept there.
+    /// Creates a step. In a run with a store, the step starts after its start is committed.
     pub(super) fn step(unit: Unit, began: Timestamp, step: Step, durable: Option<Arc<RunShared>>) -> Self {
         let work = match durable {
             None => Work::Step { began, step },
@@ -165,16 +169,16 @@ impl Task {
         self.unit
     }
 
-    /// Whether a step is running, or about to.
+    /// Returns `true` if a step is running or about to run.
     pub(super) fn is_step(&self) -> bool {
         matches!(self.work, Work::Step { .. } | Work::Commit { .. })
     }
 
-    /// Drops the step or the wait now. A step that panics as it is dropped takes nothing else with it.
+    /// Drops the step or the timer now. A panic in a destructor of the step affects no other step.
     pub(super) fn drop_work(&mut self) {
         let work = std::mem::replace(&mut self.work, Work::Dropped);
         if std::panic::catch_unwind(AssertUnwindSafe(|| stopping(|| drop(work)))).is_err() {
-            // The text of the panic is where the program writes those of all its panics: nothing is taken out of it.
+            // The panic hook of the program has already printed the text of the panic.
             tracing::error!("a step panicked while it was dropped");
         }
     }
@@ -226,7 +230,8 @@ impl Future for Task {
                     std::task::ready!(sleep.as_mut().poll(cx));
                     return Poll::Ready(Ended::Timer { unit, since: *since });
                 }
-                // Nobody waits for it; it stays until the run ends.
+                // The result was already returned, or the task was cancelled. It stays in the set
+                // until the run ends.
                 Work::Dropped => return Poll::Pending,
             }
         }
@@ -238,7 +243,7 @@ struct WithLimit {
     limit: Duration,
     time: TimeLimit,
     place: Arc<StepPlace>,
-    /// The tool that the step consists of a call of.
+    /// Tool whose call the step consists of.
     called: Option<Arc<ToolDefinition>>,
     future: StepFuture,
 }
@@ -257,7 +262,8 @@ impl Future for WithLimit {
         if let Poll::Ready(result) = this.future.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
-        // The time begins when the step does, which may be after its start was committed.
+        // The time starts with the first poll of the step, which is after its start was committed.
+        // It does not include waits for earlier steps or for a person.
         let of_step = &this.place.cx;
         let waits = this.place.waits_for_turn() || of_step.run().log.waits_within(of_step.path());
         std::task::ready!(this.time.poll_unless(waits, cx));

@@ -1,5 +1,5 @@
-//! Opens the turns of running steps: a call that the plan does not show begins when the steps above have ended. A step that
-//! waits for its turn does not count against the limit of concurrent steps.
+//! The written order of calls that the plan does not show. Such a call starts when the earlier
+//! steps have ended. A step that waits does not count against the limit of concurrent steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,22 +9,23 @@ use crate::tool::{HiddenEffect, StepPlace, StepTurn, WrittenOrder};
 use crate::workflow::machine::{Phase, Unit};
 use crate::workflow::spec::NodeSpec;
 
-/// The turns of the running steps of a workflow.
+/// The running steps of a workflow whose calls follow the written order.
 pub(super) struct Turns {
     of_steps: Vec<(Unit, Arc<StepTurn>)>,
     changed: Arc<AtomicBool>,
-    /// The step in which the workflow was begun.
+    /// Step in which the workflow was started.
     outer: Option<Arc<StepPlace>>,
 }
 
 impl Turns {
-    /// Creates the turns of a workflow. Unless it is the run itself, its steps also wait for the turn of the step that calls it.
+    /// Creates the list. Steps of a nested workflow also follow the order of the step that calls
+    /// it.
     pub(super) fn of_caller(is_run: bool) -> Self {
         let outer = if is_run { None } else { StepPlace::current() };
         Self { of_steps: Vec::new(), changed: Arc::default(), outer }
     }
 
-    /// Creates the turn of a step that begins now.
+    /// Registers a step that starts now.
     pub(super) fn begin(&mut self, unit: Unit, node: &NodeSpec) -> WrittenOrder {
         let turn = node.has_turn().then(|| StepTurn::new(&self.changed));
         self.of_steps.retain(|(of, _)| *of != unit);
@@ -32,14 +33,14 @@ impl Turns {
         WrittenOrder { turn, outer: self.outer.clone() }
     }
 
-    /// Returns true if a call has begun to wait since the last call of this function.
+    /// Returns `true` if a call has started to wait since the last call of this function.
     pub(super) fn have_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
     }
 }
 
 impl WorkflowRun {
-    /// Opens the turns of the steps whose steps above have ended, in their written order.
+    /// Lets the waiting calls of steps continue whose earlier steps have ended, in written order.
     pub(super) fn give_turns(&mut self) {
         if self.turns.of_steps.is_empty() {
             return;
@@ -53,6 +54,7 @@ impl WorkflowRun {
             for effect in [HiddenEffect::Reads, HiddenEffect::Writes] {
                 if turn.is_open(effect)
                     || !machine.has_turn(*unit, effect)
+                    // A waiting step needs a place again when it continues.
                     || turn.is_waited_for() && !machine.has_room()
                 {
                     continue;

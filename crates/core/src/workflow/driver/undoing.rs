@@ -1,5 +1,5 @@
-//! A run of a workflow that another process left while it undid what it had done. Nothing of the workflow is executed, so
-//! the program need not have it, and it may have changed.
+//! Resumes the compensation of a run whose process ended. No step of the workflow is executed, so
+//! the program does not need the workflow, and the definition may have changed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::run::{InSegment, RunShared, Segment};
 use crate::tool::{BegunCompensation, continue_compensating};
 use crate::value::Encoded;
 
-/// The run, from where it was left to its end.
+/// A run that only continues its compensation.
 pub(crate) struct UndoingRun {
     segment: Segment<OfWorkflow>,
     name: Arc<str>,
@@ -21,7 +21,7 @@ pub(crate) struct UndoingRun {
 }
 
 impl UndoingRun {
-    /// A run whose journal is in the log, with what it began with. It takes control requests from now on.
+    /// Creates the run from its journal, and starts to take control requests.
     pub(crate) fn new(started: &RunStarted, begun: BegunCompensation, shared: Arc<RunShared>) -> Self {
         shared.undoes(begun.is_cancelled());
         Self {
@@ -32,7 +32,8 @@ impl UndoingRun {
         }
     }
 
-    /// Undoes what is not undone yet, and ends the run. What it fails with is never a value.
+    /// Runs the remaining compensations and ends the run. Always returns an error: the original
+    /// failure or the cancellation.
     pub(crate) async fn run_through(self) -> Result<Encoded> {
         let Self { segment, name, grants, begun } = self;
         let shared = Arc::clone(&segment.shared);
@@ -44,7 +45,7 @@ impl UndoingRun {
     }
 }
 
-/// What is left of the run while it is undone.
+/// The open segment of the run during compensation.
 struct Left {
     segment: Segment<OfWorkflow>,
     name: Arc<str>,
@@ -65,7 +66,7 @@ impl InSegment for Left {
         self.segment.shared.record(StepPath::root(), kind);
     }
 
-    /// Whoever recorded that the run undoes what it had done closed them before.
+    /// The process that started the compensation has already closed all steps.
     fn close_steps_cancelled(&mut self, _: &Arc<str>) {}
 }
 

@@ -1,4 +1,4 @@
-//! Values, checks and the choices of routers: computed in place, once in a run. It starts no step.
+//! Values, checks and the choices of routers. They are computed in place, once per run.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 use crate::workflow::step_error::{StepError, caught};
 
-/// What an event may need beside the output that it records, in bytes.
+/// Bytes reserved in an event for data other than the output.
 const EVENT_ROOM: u64 = 4096;
 
 impl WorkflowRun {
-    /// Computes a value, and records it where a later process could compute another one.
+    /// Computes a value. Records it if a later process or attempt could compute a different one.
     pub(super) fn value(&mut self, node: NodeIndex) {
         match self.evaluate(node).and_then(|output| self.within_event(Unit::node(node), output)) {
             Ok(output) if self.is_recorded(node) => {
@@ -30,6 +30,7 @@ impl WorkflowRun {
         }
     }
 
+    /// Evaluates a value or a router's choice.
     pub(super) fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
         let definition = self.machine.spec().node(node);
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = &definition.body else {
@@ -46,16 +47,17 @@ impl WorkflowRun {
         ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
     }
 
-    /// Whether a value has a record of its own. The record of the workflow's end has the output.
+    /// Returns `true` if the value is recorded. The output of the workflow is part of its final
+    /// event instead.
     fn is_recorded(&self, node: NodeIndex) -> bool {
         let spec = self.machine.spec();
         let is_output = node == spec.output && spec.followers(node).is_empty();
-        // A further attempt at the step has the values of the one before.
+        // The next attempt at the step must see the same values.
         !spec.node(node).saves.is_empty()
             || !is_output && (!self.segment.is_run() || self.segment.shared.log.is_durable())
     }
 
-    /// The output of a step, within the limit of the tool that the step is the call of, and within that of all steps.
+    /// Checks the output of a step against the limit of its tool and the limit for all steps.
     pub(super) fn within_limits(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
         let of_tool = self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
         match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
@@ -64,13 +66,14 @@ impl WorkflowRun {
         }
     }
 
-    /// An output within the limit of all steps, with what the step saved, which the event holds too.
+    /// Saves the declared state and checks the output against the limit for all steps. The event
+    /// also contains the saved state.
     pub(super) fn within_event(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
         self.save_output(unit, &output)?;
         let saved = self.saved_size(unit)?;
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
         if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
-            // The event says more than the output.
+            // Besides the output, the event contains metadata and the saved state.
             limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM + saved as u64)).unwrap_or(usize::MAX));
         }
         if size <= limit {

@@ -1,7 +1,5 @@
-//! A workflow that a step begins, or continues: what is recorded of it by then, in this attempt at the step or an earlier
-//! one, is taken as done.
-//!
-//! It executes nothing; `mod.rs` does.
+//! Nested workflows: a step starts or continues a workflow. Steps that this or an earlier attempt
+//! recorded are not repeated. `mod.rs` executes the workflow.
 
 use std::sync::Arc;
 
@@ -19,12 +17,14 @@ use crate::value::Encoded;
 use crate::workflow::spec::Spec;
 
 impl WorkflowRun {
-    /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
-    /// the step that failed.
+    /// Starts or continues a nested workflow of the run that the context belongs to. Recorded steps
+    /// are not repeated, also if the attempt that recorded them failed.
     ///
     /// # Errors
-    /// When the step had called something else in an earlier process, which may have had an effect; the step ends then.
+    /// If the step made a different call before a restart, and that call may have had an effect.
+    /// The step then ends.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Result<Self> {
+        // Control requests wait until the journal has been read and the workflow listens.
         let _beginning = cx.run().workflow_begins();
         let held_back = |base: &StepPath, lived| {
             let workflow = format!("the workflow `{}`", spec.name);
@@ -50,7 +50,8 @@ impl WorkflowRun {
         };
         let ended = recorded.iter().rposition(is_end).map(|at| lived(&recorded[..=at], &segment.base));
         let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
-        // The step had dropped it before it was stopped: what it had not begun then is not begun now.
+        // The step dropped the workflow before the restart, so nodes that had not started must not
+        // start now.
         if let Some(lived) = ended
             && run.refused.is_none()
             && matches!(&run.ended, Some(Err(failure)) if was_dropped(failure))
@@ -63,7 +64,8 @@ impl WorkflowRun {
         Ok(run)
     }
 
-    /// A workflow of which something is recorded already, which so many failed attempts at its step include.
+    /// Continues a workflow from its records. The failed attempts of the step (`failures`) may
+    /// include its failure.
     fn again(
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
@@ -79,8 +81,8 @@ impl WorkflowRun {
         run
     }
 
-    /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
-    /// continues where the one before failed: what is done in it is not done again.
+    /// Starts or continues the body of an item, round or branch. A further attempt at the step
+    /// continues where the previous one failed, and repeats no completed step.
     pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
         let _beginning = cx.run().workflow_begins();
         let segment = Segment::within(Arc::clone(cx.run()), cx.path().clone(), cx.path().clone());
@@ -93,6 +95,8 @@ impl WorkflowRun {
         run
     }
 
+    /// Creates a nested workflow. Refuses to continue if the definition has changed since it
+    /// started.
     fn as_step(
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,

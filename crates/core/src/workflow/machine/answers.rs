@@ -1,6 +1,4 @@
-//! The questions of a workflow's nodes: when each was asked, its answer, and a node that nobody has answered about in time.
-//!
-//! It asks nobody and reads no clock.
+//! Questions of nodes: when each was asked, its answer, and questions that time out.
 
 use std::sync::Arc;
 
@@ -14,7 +12,7 @@ use crate::value::Encoded;
 use crate::workflow::policy::OnError;
 use crate::workflow::spec::{Body, NodeIndex};
 
-/// A question, with the moment at which it was recorded.
+/// A question and the time at which it was recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedAt {
     pub(crate) since: Timestamp,
@@ -28,13 +26,14 @@ impl AskedAt {
 }
 
 impl Machine {
-    /// The question that a node waits for the answer to.
+    /// Returns the question whose answer the node waits for.
     pub(crate) fn asked(&self, node: NodeIndex) -> Option<&AskedAt> {
         let state = &self.nodes[node as usize];
         state.asked.as_ref().filter(|_| state.unit.phase == Phase::Asking)
     }
 
-    /// What a failure of a node means for the run; one that nobody has answered about in time may be passed over.
+    /// Returns the error policy for a failure of the node. A question that timed out with
+    /// [`OnTimeout::Skip`] overrides the policy of the node with [`OnError::Skip`].
     pub(super) fn on_error(&mut self, node: NodeIndex, error: &Failure) -> OnError {
         let skips = |asked: &AskedAt| asked.question.on_timeout == OnTimeout::Skip;
         let by_call = self.spec.node(node).question.as_ref().is_some_and(|question| question.passes_over(error));
@@ -43,11 +42,14 @@ impl Machine {
         if passed_over { OnError::Skip } else { self.spec.node(node).policy.on_error }
     }
 
-    /// Takes in the answer to the question about a node.
+    /// Applies the answer to the question of a node.
     pub(super) fn resolved(&mut self, node: NodeIndex, answer: &Encoded) {
         if self.phase(Unit::node(node)) != Phase::Asking {
+            // The question may have timed out, or the run may have been stopped, before the answer
+            // arrived.
             return;
         }
+        // The answer of a gate is its output. Any other node starts, or fails, after its approval.
         if let Body::Gate { .. } = self.spec.node(node).body {
             return self.complete(node, answer.clone());
         }

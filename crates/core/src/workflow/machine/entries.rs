@@ -1,4 +1,5 @@
-//! What becomes of the edges that lead to a node, and whether it is known by now that the node begins. It changes nothing.
+//! The edges that lead to a node: which are taken, and if enough of them are. Reads the machine and
+//! changes nothing.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::workflow::entry::{Begins, Edge, Entry, When};
 use crate::workflow::outputs::WithState;
 use crate::workflow::spec::{Body, NodeIndex, NodeSpec, Outputs};
 
-/// What a router has chosen: one arm, or several.
+/// The recorded output of a router: one arm, or a list of arms.
 #[derive(Deserialize)]
 struct Chosen<'a> {
     #[serde(borrow, default)]
@@ -20,7 +21,7 @@ struct Chosen<'a> {
 }
 
 impl Machine {
-    /// The arm that a router has taken, of one that takes one.
+    /// Returns the arm that a router chose. `None` if it has not chosen or chooses several arms.
     pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
         let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
         let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
@@ -28,7 +29,7 @@ impl Machine {
         arms.iter().position(|arm| **arm == *chosen).map(index)
     }
 
-    /// Whether a router has taken an arm.
+    /// Returns `true` if the router chose the arm.
     fn takes(&self, router: NodeIndex, arm: u32) -> bool {
         let Body::Router { arms, .. } = &self.spec.node(router).body else { return false };
         let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else { return false };
@@ -37,17 +38,17 @@ impl Machine {
         })
     }
 
-    /// Whether it was decided to skip a node that has been skipped.
+    /// Returns `true` if a decider skipped the node.
     fn is_passed_over(&self, node: NodeIndex) -> bool {
         let decided = self.spec.node(node).decided.as_ref();
         decided.is_some_and(|decided| decided.skips(self).is_some())
     }
 
-    /// What has become of an edge.
+    /// Returns the state of an edge.
     fn edge(&self, entry: &Entry) -> Edge {
         let phase = self.phase(Unit::node(entry.from));
         let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
-        // What is behind a node that a decider skips continues.
+        // Nodes after a step that a decider skipped continue as if it had succeeded.
         let phase = if phase == Phase::Skipped && self.is_passed_over(entry.from) { Phase::Done } else { phase };
         match (phase, &entry.when) {
             (Phase::Done, When::Done) => Edge::Taken,
@@ -66,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Whether it is known if enough of its edges are taken.
+    /// Returns `true` if the outcome is certain: enough edges are taken, or can no longer be taken.
     pub(super) fn is_known(&self, definition: &NodeSpec) -> bool {
         if definition.begins.waits_for_all() {
             return true;
@@ -84,7 +85,7 @@ impl Machine {
         taken >= needed || taken + open < needed
     }
 
-    /// Why it cannot be said whether an edge is taken.
+    /// Returns the message of the first condition that failed to evaluate.
     pub(super) fn broken(&self, definition: &NodeSpec) -> Option<String> {
         let conditional = definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
         conditional.into_iter().find_map(|entry| match self.edge(entry) {
@@ -96,7 +97,7 @@ impl Machine {
         })
     }
 
-    /// Why too few of its edges are taken.
+    /// Returns the reason why too few edges are taken, or `None` if the node is entered.
     pub(super) fn not_entered(&self, definition: &NodeSpec) -> Option<Arc<str>> {
         let entries = &definition.entries;
         if entries.is_empty() {

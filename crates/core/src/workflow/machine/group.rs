@@ -1,4 +1,5 @@
-//! Nodes that consist of items, branches or rounds: which of them begin, and what their ends mean for the node.
+//! Nodes with items, branches or rounds: which of them start, and how their ends complete or fail
+//! the node.
 
 use std::sync::Arc;
 
@@ -12,18 +13,19 @@ use crate::workflow::decided::SeenBy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 use crate::workflow::step_error::caught;
 
-/// The items of a map, the branches of a race or a fallback, the rounds of a repetition.
+/// The items of a map, the branches of a race or a fallback, or the rounds of a repetition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) items: Vec<Encoded>,
     pub(super) units: Vec<UnitState>,
     pub(super) outputs: Vec<Option<Encoded>>,
-    /// The most units that there can be. The items of a map and the branches of a race are there from the beginning;
-    /// the rounds of a repetition come one by one, since its bound may be far beyond what it ever needs.
+    /// Maximum number of units. Items and branches exist from the start. The rounds of a repetition
+    /// are added one at a time, since the bound may be much larger than the number of rounds.
     most: usize,
-    /// How many units have been made ready.
+    /// Number of units that have been made ready.
     begun: u32,
     done: u32,
+    /// Failures of units, in the order in which they happened.
     causes: Vec<Arc<Failure>>,
 }
 
@@ -39,8 +41,9 @@ impl Group {
         self.outputs.resize(units, None);
     }
 
-    /// Everything that has not succeeded may begin again. A fallback that was stopped before all of its branches had
-    /// failed continues with the one in which it was: what those before it did is done.
+    /// Resets all units that have not succeeded, so that they can start again. With `in_turn` (a
+    /// fallback), a group that was stopped before all branches had failed continues with the branch
+    /// that was running: earlier branches stay failed.
     pub(super) fn forget_failures(&mut self, in_turn: bool) {
         let failed = self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
         let from = if in_turn && failed < self.units.len() { failed } else { 0 };
@@ -51,10 +54,10 @@ impl Group {
     }
 }
 
-/// Maximum number of bytes of a value in an error.
+/// Maximum number of bytes of a value in an error message.
 const SHOWN: usize = 200;
 
-/// Returns the items of the list that a node gave.
+/// Parses the output of a node as a list of items.
 fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, String> {
     let Some(list) = list else { return Err(format!("there is no list of items: `{from}` gave nothing")) };
     list.items().map_err(|_| {
@@ -70,7 +73,8 @@ fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, Str
 }
 
 impl Machine {
-    /// Makes the items or branches of a node that has begun; false when it is a node without.
+    /// Creates and starts the items, branches or rounds of a node. Returns `false` for a node
+    /// without them.
     pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {
         if let Body::Step(_) = self.spec.node(node).body {
             return false;
@@ -78,7 +82,7 @@ impl Machine {
         let spec = Arc::clone(&self.spec);
         let definition = spec.node(node);
         if let Some(decided) = &definition.decided {
-            // Each of its items, branches and rounds sees it.
+            // Computed once here, since all items, branches and rounds see the same revised inputs.
             let revised = Arc::new(decided.revised(self));
             self.nodes[decided.by as usize].revised = Some(revised);
         }
@@ -107,7 +111,7 @@ impl Machine {
         };
         let state = &mut self.nodes[node as usize];
         state.unit.phase = Phase::Running;
-        // A node that runs again keeps the outcomes of its items.
+        // A node that runs again keeps the existing group with the outcomes of its items.
         let there = if matches!(definition.body, Body::Repeat { .. }) { 0 } else { count };
         let group = state.group.get_or_insert_with(|| Box::new(Group::new(items, there, count)));
         group.begun = 0;
@@ -122,7 +126,7 @@ impl Machine {
         true
     }
 
-    /// Makes the next item or branch ready that has not begun, if there is one.
+    /// Makes the next unit ready that has not started. Returns `false` if all have started.
     fn begin_next(&mut self, node: NodeIndex) -> bool {
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return false };
         while (group.begun as usize) < group.most {
@@ -140,8 +144,8 @@ impl Machine {
         false
     }
 
-    /// A round of a repetition begins: the record of it says that the one before was not the last, whatever `until` would
-    /// say today.
+    /// Adds a round that has started. Its record proves that the previous round was not the last,
+    /// even if `until` returns another result today.
     pub(super) fn next_round(&mut self, node: NodeIndex, child: u32) {
         if !matches!(self.spec.node(node).body, Body::Repeat { .. }) {
             return;
@@ -155,7 +159,8 @@ impl Machine {
         }
     }
 
-    /// `exit` is the value of the round's request to end the repetition, if it made one.
+    /// Applies the success of a unit. `exit` is the value of the request to end the repetition, if
+    /// the round made one.
     pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exit: Option<&Encoded>) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
@@ -174,10 +179,12 @@ impl Machine {
                 }
             }
             Body::Race(_) => {
+                // The first branch to succeed wins.
                 self.cancel_children(node, "another branch was faster");
                 self.due.push_back(Command::Close { node, output });
             }
             Body::Repeat { until, .. } => {
+                // A request to end the repetition takes precedence over `until`.
                 let over = until.as_ref().filter(|_| exit.is_none());
                 let over = over.map_or(Ok(exit.is_some()), |until| caught(|| until(&output)));
                 match over {
@@ -197,14 +204,15 @@ impl Machine {
         }
     }
 
-    /// Returns the output of a repetition that ends with this round: the input of the round, if an agent ended it without an
-    /// answer.
+    /// Returns the output of a repetition that ends with this round. If an agent ended the round
+    /// without an answer, this is the input of the round.
     fn output_of_last(&self, round: Unit, output: Encoded, exit: Option<&Encoded>) -> Encoded {
         let is_empty = output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
         let before = self.item(round).filter(|before| is_empty && before.as_str() != "null");
         before.unwrap_or(output)
     }
 
+    /// Applies the failure of a unit.
     pub(super) fn child_failed(&mut self, node: NodeIndex, child: u32, error: &Arc<Failure>) {
         self.set_phase(Unit::child(node, child), Phase::Failed);
         if self.nodes[node as usize].unit.phase != Phase::Running {
@@ -212,6 +220,7 @@ impl Machine {
         }
         let spec = Arc::clone(&self.spec);
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
+        // The unit was stopped from outside, which does not fail its node.
         if super::was_stopped(error) {
             return;
         }
@@ -221,7 +230,7 @@ impl Machine {
         match &spec.node(node).body {
             Body::Race(_) if decided => {}
             Body::Race(_) if self.begin_next(node) || open => {}
-            // Whether it had its effect is unknown, so another branch does not take its place.
+            // The effect of this branch is unknown, so no other branch may run instead of it.
             Body::Fallback(_) if error.kind == FailureKind::Interrupted => {
                 self.due.push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
             }
@@ -237,7 +246,8 @@ impl Machine {
         }
     }
 
-    /// The failure of a node none of whose branches succeeded: the last one's, with all the reasons.
+    /// Returns the failure of a node without a successful branch: the last failure, with the
+    /// messages of all.
     fn all_failed(&self, node: NodeIndex) -> Arc<Failure> {
         let causes = self.nodes[node as usize].group.as_ref().map(|group| &*group.causes).unwrap_or_default();
         let Some(last) = causes.last() else {
@@ -251,6 +261,7 @@ impl Machine {
         Arc::new(Failure { message, ..Failure::clone(last) })
     }
 
+    /// Stops all units that are running, ready or waiting for a retry.
     pub(super) fn cancel_children(&mut self, node: NodeIndex, reason: &'static str) {
         let Some(group) = &self.nodes[node as usize].group else { return };
         let open: Vec<u32> = group
@@ -263,6 +274,7 @@ impl Machine {
         for child in open {
             let unit = Unit::child(node, child);
             match self.phase(unit) {
+                // It has not started in this process, so no end is due.
                 Phase::Ready if !self.is_left_open(unit) => self.set_phase(unit, Phase::Waiting),
                 _ => self.due.push_back(Command::Cancel { unit, reason }),
             }

@@ -1,8 +1,21 @@
-//! The interpreter of a workflow as a pure machine: recorded events go in, the next command comes out.
+//! The workflow interpreter, a pure state machine: recorded events go in, the next [`Command`]
+//! comes out.
 //!
-//! It does no I/O, reads no clock, draws no random number and is not async. What is ready runs in the order in which it
-//! was defined. It alone decides on failures, skipped nodes and the end of the run.
-//! Its work is linear in nodes and edges.
+//! The driver calls [`Machine::command`] for the next command, executes it, records the outcome as
+//! an event and hands the event to [`Machine::apply`]. After a restart it applies the events of the
+//! journal in the same way.
+//!
+//! The machine does no I/O, reads no clock, uses no randomness and is not async. Ready nodes start
+//! in the order of their definition. The machine alone decides about failures, skipped nodes and
+//! the end of the run. Its work is linear in the number of nodes and edges.
+//!
+//! - `next`: selects the next command.
+//! - `entries`, `obstacle`: decide from edges, arms and missing outputs if a node runs or is
+//!   skipped.
+//! - `group`: items of a map, branches of a race or a fallback, rounds of a repetition.
+//! - `answers`: approvals and their timeouts.
+//! - `recover`: makes nodes runnable again after a restart, a retry or a changed definition.
+//! - `turn_order`: the written order of calls that the plan does not show.
 
 mod answers;
 mod entries;
@@ -33,11 +46,11 @@ use crate::state::{EXIT, SavedByStep};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// A node, or one of the items or branches of a node: what is started and ends.
+/// Identifies a node, or one item, branch or round of a node. Each is started and ends separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Unit {
     pub(crate) node: NodeIndex,
-    /// The item or branch, from 0.
+    /// Index of the item, branch or round, from 0. `None` for the node.
     pub(crate) child: Option<u32>,
 }
 
@@ -51,91 +64,98 @@ impl Unit {
     }
 }
 
-/// What is to be done next.
+/// The next action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
     /// Compute the output of a node that has no effects.
     Evaluate(NodeIndex),
     /// Choose the arm of a router.
     Route(NodeIndex),
-    /// Start an attempt. `scope` numbers what the attempt records below itself.
+    /// Start an attempt. `scope` numbers the records that the attempt makes below its path.
     Start { unit: Unit, attempt: u32, scope: u32 },
-    /// Record that a node with items or branches has begun.
+    /// Record the start of a node with items, branches or rounds.
     Open(NodeIndex),
-    /// Record that such a node has its output.
+    /// Record the output of a node with items, branches or rounds.
     Close { node: NodeIndex, output: Encoded },
-    /// Ask a person.
+    /// Ask a person the question of the node.
     Ask(NodeIndex),
-    /// Record that a node will not run.
+    /// Record that the node does not run.
     Skip { node: NodeIndex, reason: Arc<str> },
-    /// Record that a node has failed or was interrupted.
+    /// Record that the unit failed or was interrupted.
     Fail { unit: Unit, error: Arc<Failure> },
-    /// Stop a running attempt, or a wait for one, and record it.
+    /// Stop a running attempt, or the wait for the next one, and record it.
     Cancel { unit: Unit, reason: &'static str },
     /// Record that the run waits.
     Pause(PauseReason),
-    /// Record how the run ends.
+    /// Record the end of the run.
     Finish(Outcome),
 }
 
-/// How a workflow ends.
+/// The result of a workflow run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Completed(Encoded),
     Failed { node: NodeIndex, error: Arc<Failure> },
 }
 
+/// The state of one workflow run.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     spec: Arc<Spec>,
     nodes: Vec<NodeState>,
-    /// What can be started when there is room, the first defined first: nodes as `(node, 0)`, their items and branches
-    /// as `(node, item + 1)`. An entry that no longer holds is passed over.
+    /// Units that can start when the concurrency limit allows it, in the order of their definition.
+    /// A node is `(node, 0)`, an item or branch is `(node, index + 1)`. Entries may be outdated and
+    /// are checked when they are taken out.
     ready: BinaryHeap<Reverse<(NodeIndex, u32)>>,
-    /// Nodes that are done at once, whatever else runs: values, routers, and nodes that will not run.
+    /// Nodes that are processed at once, regardless of the concurrency limit: values, routers and
+    /// nodes that are skipped.
     instant: BinaryHeap<Reverse<NodeIndex>>,
-    /// Commands that follow from what has happened.
+    /// Commands that earlier events made necessary. They precede new starts.
     due: VecDeque<Command>,
     running: usize,
-    /// Number of running units that wait for steps above.
+    /// Number of running units that wait for earlier steps.
     held: usize,
     waiting_units: usize,
     asking: usize,
     interrupted: usize,
-    /// An operator paused the run.
+    /// `true` if an operator paused the run.
     paused: bool,
-    /// That the run waits is recorded, with what it waits for.
+    /// Reason of the pause that the journal already contains.
     announced: Option<PauseReason>,
-    /// The nodes that the run fails of, in the order of their failures.
+    /// Failures that make the run fail, in the order in which they happened.
     failures: Vec<(NodeIndex, Arc<Failure>)>,
-    /// The node that has ended the workflow with its output.
+    /// Node that ended the workflow early with its output.
     ended_by: Option<NodeIndex>,
-    /// A failure stops everything from this node on: in a workflow with written order, what is below it. What is above
-    /// it goes to its end first, as it would have in a function; a failure there counts in its place.
+    /// First node that may no longer run because of a failure. In a workflow with written order,
+    /// nodes before the failed one continue to their end, as they would have in a function. If one
+    /// of them fails, its failure replaces this one.
     stopped_from: Option<NodeIndex>,
-    /// The state as it was when the workflow began.
+    /// State at the start of the workflow.
     began_with: Option<Arc<SavedByStep>>,
     open_from: OpenFrom,
 }
 
 #[derive(Clone, Debug)]
 struct NodeState {
-    /// How many predecessors have not ended.
+    /// Number of predecessors that have not ended.
     open: u32,
     unit: UnitState,
     approved: bool,
-    /// It was stopped because of another node, so it runs again when that one does.
+    /// `true` if the node was stopped because another node failed. It runs again when that node
+    /// does.
     cancelled: bool,
-    /// The last question about it.
+    /// Most recent question about the node.
     asked: Option<AskedAt>,
-    /// Nobody has answered in time, and for that it counts as skipped.
+    /// `true` if the question of the node, or of its call, timed out and is configured to skip the
+    /// node.
     passed_over: bool,
     output: Option<Encoded>,
-    /// What it gives the node that it decides on to see, while that one runs through items, branches or rounds.
+    /// Revised inputs for the node that this node decides on. Set while that node runs its items,
+    /// branches or rounds.
     revised: Option<Arc<Revised>>,
-    /// What it saved, for the conditions of edges.
+    /// State that the node saved, for conditions on edges.
     saved: Option<Arc<SavedByStep>>,
-    /// Why it failed, where an edge is taken for that.
+    /// Failure of the node, if an edge for failures leaves it.
     failure: Option<Arc<Failure>>,
     group: Option<Box<Group>>,
 }
@@ -146,7 +166,8 @@ struct UnitState {
     attempts: u32,
     failures: u32,
     repeatable: bool,
-    /// An earlier process began it and recorded no end; that is owed until it begins again.
+    /// `true` if an earlier process started the unit and recorded no end. The end is due unless the
+    /// unit starts again.
     left_open: bool,
 }
 
@@ -154,18 +175,19 @@ struct UnitState {
 pub(crate) enum Phase {
     #[default]
     Waiting,
-    /// Everything before it has ended: it can begin.
+    /// All predecessors have ended: it can start.
     Ready,
-    /// It has begun: as a unit, or through its items or branches.
+    /// It has started. A node with items or branches is running while they run.
     Running,
-    /// Its next attempt comes at a time, so long after the last one.
+    /// It failed and waits for the next attempt: until this time, at most this delay after the
+    /// failure.
     Backoff {
         until: Timestamp,
         delay_ms: u32,
     },
-    /// A person is asked.
+    /// It waits for the answer of a person.
     Asking,
-    /// It was interrupted and waits for an operator.
+    /// Its effect is unknown. It waits for a decision of an operator.
     Interrupted,
     Done,
     Skipped,
@@ -179,7 +201,7 @@ impl Phase {
 }
 
 impl Machine {
-    /// A machine that has been given nothing but the workflow's inputs, in the order of the input nodes.
+    /// Creates a machine before its first command. `inputs` are in the order of the input nodes.
     pub(crate) fn new(spec: Arc<Spec>, inputs: Vec<Encoded>) -> Self {
         let nodes = spec.nodes.iter().map(|node| NodeState {
             open: node.awaited_count(),
@@ -214,6 +236,8 @@ impl Machine {
             spec,
         };
         let mut inputs = inputs.into_iter();
+        // Nodes without predecessors are decided on here. All others follow when their last
+        // predecessor ends.
         for at in 0..machine.nodes.len() {
             let node = index(at);
             if matches!(machine.spec.node(node).body, Body::Input { .. }) {
@@ -233,7 +257,8 @@ impl Machine {
         self.unit(unit).map_or(Phase::Waiting, |unit| unit.phase)
     }
 
-    /// The item that a step of a map or a repetition is given.
+    /// Returns the input of an item or a round: the item of the list, or the output of the previous
+    /// round.
     pub(crate) fn item(&self, unit: Unit) -> Option<Encoded> {
         let (group, child) = (self.nodes[unit.node as usize].group.as_ref()?, unit.child? as usize);
         let node = self.spec.node(unit.node);
@@ -244,7 +269,8 @@ impl Machine {
         }
     }
 
-    /// Every unit whose next attempt waits for its time, and every node that asks, with the moment it began to.
+    /// Returns the units that wait for a time: the end of a retry delay, or the moment at which a
+    /// question was asked.
     pub(crate) fn pending_times(&self) -> Vec<(Unit, Timestamp)> {
         let mut times = Vec::new();
         for (at, state) in self.nodes.iter().enumerate() {
@@ -263,38 +289,38 @@ impl Machine {
         times
     }
 
-    /// Whether an operator paused it.
+    /// Returns `true` if an operator paused the run.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// What it waits for, if that is recorded.
+    /// Returns the reason of the pause that the journal contains.
     pub(crate) fn pause_reason(&self) -> Option<PauseReason> {
         self.announced
     }
 
-    /// The workflow's inputs, in their order.
+    /// Returns the inputs of the workflow, in the order of its input nodes.
     pub(crate) fn inputs(&self) -> Vec<Encoded> {
         let is_input = |at: &usize| matches!(self.spec.nodes[*at].body, Body::Input { .. });
         (0..self.nodes.len()).filter(is_input).filter_map(|at| self.nodes[at].output.clone()).collect()
     }
 
-    /// How many attempts at a unit have begun.
+    /// Returns the number of attempts that have started.
     pub(crate) fn attempts(&self, unit: Unit) -> u32 {
         self.unit(unit).map_or(0, |unit| unit.attempts)
     }
 
-    /// Whether an earlier process began it and nothing has been recorded of it since.
+    /// Returns `true` if an earlier process started the unit and nothing was recorded for it since.
     pub(crate) fn is_left_open(&self, unit: Unit) -> bool {
         self.unit(unit).is_some_and(|unit| unit.left_open)
     }
 
-    /// How many attempts at a unit have failed.
+    /// Returns the number of attempts that have failed.
     pub(crate) fn failures(&self, unit: Unit) -> u32 {
         self.unit(unit).map_or(0, |unit| unit.failures)
     }
 
-    /// Everything that has begun and has no end, items and branches before their node.
+    /// Returns the units that have started and not ended. Items and branches precede their node.
     pub(crate) fn open_units(&self) -> Vec<Unit> {
         let mut open = Vec::new();
         for (at, state) in self.nodes.iter().enumerate() {
@@ -307,7 +333,7 @@ impl Machine {
         open
     }
 
-    /// A node with its items or branches.
+    /// Returns the node, followed by its items, branches or rounds.
     pub(crate) fn units(&self, node: NodeIndex) -> impl Iterator<Item = Unit> + use<> {
         let children = self.nodes[node as usize].group.as_ref().map_or(0, |group| group.units.len());
         std::iter::once(Unit::node(node)).chain((0..children).map(move |child| Unit::child(node, index(child))))
@@ -335,7 +361,8 @@ impl Machine {
         if before.has_ended() && !phase.has_ended() {
             self.open_from.again(unit.node);
         }
-        // A node with items runs through them and does not count itself.
+        // A node with a group does not count against the concurrency limit itself: its items and
+        // branches do.
         let counts = unit.child.is_some() || self.nodes[unit.node as usize].group.is_none();
         for (phase, change) in [(before, -1_isize), (phase, 1)] {
             let counter = match phase {
@@ -349,7 +376,7 @@ impl Machine {
         }
     }
 
-    /// A node that is waited for no more: does it run, is it skipped, is it nothing but a value?
+    /// Decides on a node whose predecessors have ended: makes it ready, completes it or skips it.
     fn decide(&mut self, node: NodeIndex) {
         let definition = self.spec.node(node);
         if !self.is_known(definition) {
@@ -362,7 +389,8 @@ impl Machine {
         }
         let is_pure = definition.body.is_pure();
         if let Body::Join = definition.body {
-            // The end of an arm may be a node outside of it: then its join has the arm's guard.
+            // The end of an arm may be a node outside of the arm. The join then has the guard of
+            // the arm.
             let taken = match self.not_entered(definition) {
                 None => definition.reads.iter().find_map(|end| self.output(*end).cloned()),
                 Some(_) => None,
@@ -378,7 +406,8 @@ impl Machine {
         } else if is_pure {
             self.skip(node);
         } else {
-            // The reason is given when its turn comes.
+            // `instant_command` computes the reason later, so that skips are recorded in the order
+            // of the plan.
             self.instant.push(Reverse(node));
         }
     }
@@ -393,7 +422,7 @@ impl Machine {
         }
     }
 
-    /// Takes in what was recorded of a unit.
+    /// Applies a recorded event to a unit.
     pub(crate) fn apply(&mut self, unit: Unit, kind: &EventKind, time: Timestamp) {
         if let (Some(child), EventKind::NodeStarted { .. }) = (unit.child, kind) {
             self.next_round(unit.node, child);
@@ -402,12 +431,14 @@ impl Machine {
             return;
         }
         if matches!(kind, EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. }) {
-            // What was due of it is recorded by this: a later attempt is not to be ended by it.
+            // The end of the unit is recorded now. A command that is still due must not end a later
+            // attempt.
             self.due.retain(|command| command.ends() != Some(unit));
         }
         match kind {
             EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
-            // Nothing of a call runs that asks people.
+            // A call that waits for a person has stopped executing, so running the step again is
+            // safe.
             EventKind::ToolWaiting(_) => self.set_repeatable(unit, true),
             EventKind::ToolContinued { repeatable } => self.set_repeatable(unit, *repeatable),
             EventKind::NodeCompleted { output, saved, .. } => match unit.child {
@@ -440,12 +471,12 @@ impl Machine {
         }
     }
 
-    /// An operator paused the run that this is a step of, or lets it continue.
+    /// Follows a pause or unpause of the run that this workflow is a step of.
     pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Takes in that the run was paused, or continues.
+    /// Applies an event of the run itself: a pause or its end.
     pub(crate) fn apply_run(&mut self, kind: &EventKind) {
         match kind {
             EventKind::RunPaused { reason, .. } => {
@@ -456,7 +487,7 @@ impl Machine {
                 self.paused = false;
                 self.announced = None;
             }
-            // What it waited for may be gone with the change.
+            // The changed definition may no longer contain the wait that was announced.
             EventKind::RunResumed { redefined: Some(_), .. } if !self.paused => self.announced = None,
             _ => {}
         }
@@ -483,6 +514,8 @@ impl Machine {
     fn complete(&mut self, node: NodeIndex, output: Encoded) {
         let state = &mut self.nodes[node as usize];
         (state.output, state.revised) = (Some(output), None);
+        // This node ends the workflow with its output: all other nodes are stopped, also those
+        // before it.
         if self.spec.node(node).ends && self.ended_by.is_none() && !self.is_stopped(node) {
             (self.ended_by, self.stopped_from) = (Some(node), Some(0));
             self.set_phase(Unit::node(node), Phase::Done);
@@ -501,7 +534,7 @@ impl Machine {
             state.left_open = false;
         }
         if was_stopped(error) && error.message.ends_with(BEGUN_ONCE) {
-            // Also of a node through its items and branches.
+            // A node is not repeatable either if one of its items or branches is not.
             self.nodes[unit.node as usize].unit.repeatable = false;
         }
         if let Some(child) = unit.child {
@@ -513,7 +546,7 @@ impl Machine {
         }
         match self.on_error(unit.node, error) {
             OnError::Skip => self.end(unit.node, Phase::Failed),
-            // Whether it had its effect is not known, so whether it runs again is not ours to say.
+            // The effect of the step is unknown, so only an operator can decide if it runs again.
             OnError::Fail if error.kind == FailureKind::Interrupted => self.set_phase(unit, Phase::Interrupted),
             OnError::Fail if self.spec.node(unit.node).has_rescue => {
                 self.nodes[unit.node as usize].failure = Some(Arc::clone(error));
@@ -523,6 +556,7 @@ impl Machine {
                 self.end(unit.node, Phase::Failed);
                 self.failures.push((unit.node, Arc::clone(error)));
                 if self.spec.stop == StopPolicy::FailFast {
+                    // Without a written order no node is "after" the failure, so all are stopped.
                     let from = if self.spec.ordered { unit.node } else { 0 };
                     if self.stopped_from.is_none_or(|before| from < before) {
                         self.stopped_from = Some(from);
@@ -533,12 +567,13 @@ impl Machine {
         }
     }
 
-    /// Whether a failure keeps a node from beginning.
+    /// Returns `true` if a failure or an early end prevents the node from starting.
     fn is_stopped(&self, node: NodeIndex) -> bool {
         self.stopped_from.is_some_and(|from| node >= from)
     }
 
-    /// Stops everything that runs from a node on.
+    /// Schedules the cancellation of all nodes from this one on that are running, waiting or
+    /// interrupted.
     fn cancel_from(&mut self, from: NodeIndex, reason: &'static str) {
         for at in from as usize..self.nodes.len() {
             let node = index(at);
@@ -551,7 +586,7 @@ impl Machine {
         }
     }
 
-    /// A node has ended, one way or another: those after it may be decided on.
+    /// Ends a node in any way, and decides on the nodes that waited for it.
     fn end(&mut self, node: NodeIndex, phase: Phase) {
         if self.nodes[node as usize].unit.phase.has_ended() {
             return;
@@ -568,6 +603,8 @@ impl Machine {
                 self.decide(follower);
             }
         }
+        // These nodes need only some of their edges, so they may start before all predecessors have
+        // ended.
         if self.spec.has_chances() {
             let spec = Arc::clone(&self.spec);
             for chance in spec.chances(node) {
@@ -579,12 +616,12 @@ impl Machine {
         }
     }
 
-    /// The output of a node that has no effects, or why there is none.
+    /// Completes a node without effects whose output was just computed and is not recorded.
     pub(crate) fn evaluated(&mut self, node: NodeIndex, output: Encoded) {
         self.complete(node, output);
     }
 
-    /// A unit whose pause before the next attempt is over.
+    /// Makes a unit ready whose retry delay is over.
     pub(crate) fn wake(&mut self, unit: Unit) {
         if matches!(self.phase(unit), Phase::Backoff { .. }) {
             self.make_ready(unit);

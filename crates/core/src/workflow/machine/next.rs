@@ -1,4 +1,4 @@
-//! The next command of the machine: the one place that gives it.
+//! Selects the next command of the machine.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::event::PauseReason;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 
 impl Command {
-    /// What it records the end of, when it follows from what has happened.
+    /// Returns the unit whose end the command records, for commands that follow from earlier
+    /// events.
     pub(super) fn ends(&self) -> Option<Unit> {
         match self {
             Self::Close { node, .. } => Some(Unit::node(*node)),
@@ -20,14 +21,14 @@ impl Command {
 }
 
 impl Machine {
-    /// What is to be done next; `None` when something has to happen first.
+    /// Returns the next command, or `None` if the machine waits for an event.
     pub(crate) fn command(&mut self) -> Option<Command> {
         while let Some(command) = self.due.pop_front() {
             if self.still_holds(&command) {
                 return Some(command);
             }
         }
-        // The first in the order is on top: what is behind one that is stopped may not begin either.
+        // The heap yields the earliest node first. If that one is stopped, so are all later ones.
         while let Some(Reverse(node)) = self.instant.peek().copied()
             && !self.is_stopped(node)
         {
@@ -49,6 +50,8 @@ impl Machine {
         self.rest()
     }
 
+    /// Returns the command for a node without its own execution: a skip, a value or a router's
+    /// choice.
     pub(super) fn instant_command(&self, node: NodeIndex) -> Option<Command> {
         let state = &self.nodes[node as usize];
         match (state.unit.phase, &self.spec.node(node).body) {
@@ -59,6 +62,8 @@ impl Machine {
         }
     }
 
+    /// Returns the command that starts a ready unit, or `None` if the entry of the queue is
+    /// outdated.
     fn start_command(&self, (node, child): (NodeIndex, u32)) -> Option<Command> {
         let state = &self.nodes[node as usize];
         if let Some(child) = child.checked_sub(1) {
@@ -78,6 +83,7 @@ impl Machine {
         })
     }
 
+    /// Returns `true` if a due command is still needed: its unit has not ended in the meantime.
     fn still_holds(&self, command: &Command) -> bool {
         match command {
             Command::Cancel { unit, .. } => !self.phase(*unit).has_ended(),
@@ -87,12 +93,14 @@ impl Machine {
         }
     }
 
-    /// Nothing can be started: the run waits, or it is over.
+    /// Returns the command if no unit can be started: the run pauses or ends.
     fn rest(&mut self) -> Option<Command> {
         if self.active() > 0 || self.waiting_units > 0 || self.paused {
             return None;
         }
         if self.asking > 0 || self.interrupted > 0 {
+            // The journal must contain each pause once, also if the machine is polled again or
+            // replayed.
             let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
         }
@@ -103,7 +111,7 @@ impl Machine {
             return Some(Command::Finish(Outcome::Completed(output.clone())));
         }
         let first = match self.spec.ordered {
-            // What is written first would have failed first.
+            // A function would have failed at the earliest of the failed steps.
             true => self.failures.iter().min_by_key(|(node, _)| *node),
             false => self.failures.first(),
         };

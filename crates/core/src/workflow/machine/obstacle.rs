@@ -1,5 +1,5 @@
-//! Why a node does not run although all before it has ended: its arm, a return above it, an output that is missing, a
-//! gate that failed. It changes nothing.
+//! Reasons to skip a node whose predecessors have ended: its arm was not taken, the workflow
+//! returned earlier, an output is missing, or a gate failed. Reads the machine and changes nothing.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::workflow::policy::OnError;
 use crate::workflow::spec::{NodeIndex, NodeSpec, Outputs};
 
 impl Machine {
-    /// Why a node cannot run although its predecessors have ended.
+    /// Returns the reason why a node cannot run although its predecessors have ended.
     pub(super) fn obstacle(&self, node: NodeIndex) -> Option<Arc<str>> {
         let definition = self.spec.node(node);
         let missing = || definition.reads.iter().find(|read| self.output(**read).is_none());
@@ -22,8 +22,8 @@ impl Machine {
             })
     }
 
-    /// Why nothing runs that stands below the arms whose ends a join puts together: one that returns was taken, or it
-    /// is not known which one would have been.
+    /// Returns the reason why nodes after this join do not run: an arm that returns was taken, or a
+    /// router failed, so that its choice is unknown.
     fn returned(&self, join: NodeIndex) -> Option<Arc<str>> {
         let mut unknown = None;
         for end in &self.spec.node(join).reads {
@@ -31,6 +31,7 @@ impl Machine {
             match self.chosen(router) {
                 Some(chosen) if chosen == arm => return Some("the workflow returned before".into()),
                 Some(_) => {}
+                // The router was in an arm that was not taken, so it could not have returned.
                 None if self.is_passed_by(router) => {}
                 None => unknown = unknown.or(Some(router)),
             }
@@ -38,7 +39,7 @@ impl Machine {
         unknown.map(|router| self.not_there(router))
     }
 
-    /// Whether a node is in an arm that was not taken, so that a router there has chosen nothing.
+    /// Returns `true` if the node is in an arm that was not taken. A router there chose nothing.
     fn is_passed_by(&self, node: NodeIndex) -> bool {
         match self.spec.node(node).guard() {
             None => false,
@@ -49,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// The gate or the check above a node that has failed, or that could not run since something failed before it.
+    /// Returns the reason if an earlier gate or check failed or could not run.
     fn held_back(&self, definition: &NodeSpec) -> Option<Arc<str>> {
         let holds = |node: NodeIndex| match self.nodes[node as usize].unit.phase {
             Phase::Failed => {
@@ -62,6 +63,7 @@ impl Machine {
         after.into_iter().find(|node| holds(*node)).map(|node| self.not_there(node))
     }
 
+    /// Describes why the output of a node is missing.
     pub(super) fn not_there(&self, node: NodeIndex) -> Arc<str> {
         let what = match self.nodes[node as usize].unit.phase {
             Phase::Failed => "failed",

@@ -1,4 +1,4 @@
-//! Recovery: makes nodes ready again after the end of a process, or when an operator retries a node.
+//! Recovery: makes nodes ready again after a restart, or when an operator retries a node.
 
 use std::sync::Arc;
 
@@ -9,16 +9,18 @@ use crate::workflow::policy::StopPolicy;
 use crate::workflow::spec::{Body, NodeIndex};
 
 impl Machine {
-    /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
-    /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
-    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again
-    /// is interrupted: nobody has decided on it.
+    /// Runs a failed or interrupted node again, with the nodes that were stopped because of it.
+    /// Their successors are decided on again. Completed items stay completed.
+    ///
+    /// If another node has failed as well, the run still fails with that failure, and the nodes
+    /// after it stay stopped. A node that was stopped in the middle of a call that must not be
+    /// repeated becomes interrupted, since no operator has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failures.retain(|(failed, _)| *failed != node);
         self.run_again(Some(node));
     }
 
-    /// A node, or none, runs again, with all that was stopped.
+    /// Runs a node again, if one is given, and all nodes that were stopped.
     fn run_again(&mut self, node: Option<NodeIndex>) {
         self.stopped_from = self.still_stopped_from();
         let spec = Arc::clone(&self.spec);
@@ -26,12 +28,13 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             again[at] = Some(index(at)) == node
                 || (state.cancelled && !self.is_stopped(index(at)))
-                // Also one that could begin, and that the failure kept from it: it waits for the retry.
+                // A node that the failure kept from starting must wait for the retried node, too.
                 || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting | Phase::Ready)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
         }
-        // What was to be stopped because of the failure continues, and what runs again does not end before. All else that is
-        // due stays so: a step that was lost beside it is not the operator's to decide on by this.
+        // Cancellations because of the failure are obsolete, as are ends of nodes that run again.
+        // Other due commands stay: the retry of one node is no decision about another step that was
+        // lost.
         let is_void = |command: &Command| match command {
             Command::Cancel { reason: STOPPED, .. } => true,
             command => command.ends().is_some_and(|unit| again[unit.node as usize]),
@@ -40,6 +43,8 @@ impl Machine {
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
             let unit = Unit::node(index(at));
             let state = &self.nodes[at];
+            // The retried node itself was decided on by the operator. Any other one needs its own
+            // decision.
             let undecided =
                 state.cancelled && Some(index(at)) != node && state.unit.attempts > 0 && !state.unit.repeatable;
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
@@ -55,7 +60,8 @@ impl Machine {
         for (at, again) in again.into_iter().enumerate() {
             let before = |before: &NodeIndex| !self.nodes[*before as usize].unit.phase.has_ended();
             match self.nodes[at].unit.phase {
-                // It was ready when everything was stopped.
+                // It was ready when the workflow was stopped. If it is still in the queue, the
+                // second entry is ignored.
                 Phase::Ready => self.make_ready(Unit::node(index(at))),
                 Phase::Waiting if again => {
                     let open = spec.nodes[at].awaited().filter(before).count();
@@ -69,22 +75,24 @@ impl Machine {
         }
     }
 
-    /// The first of the failures that are left, in a workflow with written order: nothing below it may begin, although
-    /// another node runs again. A workflow without one has no place that is below a failure.
+    /// Returns the first of the remaining failures, in a workflow with written order: nodes after
+    /// it may not start, although another node runs again. Without written order, no node is after
+    /// a failure.
     fn still_stopped_from(&self) -> Option<NodeIndex> {
         let stops = self.spec.ordered && self.spec.stop == StopPolicy::FailFast;
         let left = self.failures.iter().map(|(node, _)| *node);
         left.filter(|_| stops).min()
     }
 
-    /// The nodes that a workflow which has failed begins with when it is continued: those that it failed of, and those
-    /// that ask a person.
+    /// Returns the nodes from which a failed workflow continues: the failed nodes, and the nodes
+    /// that wait for an answer.
     pub(crate) fn stopped_at(&self) -> Vec<NodeIndex> {
         let asks = (0..self.nodes.len()).map(index).filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
         self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
     }
 
-    /// The nodes of a workflow that is continued which were stopped in the middle and may not simply run again.
+    /// Returns the nodes that were stopped in the middle of a call that must not be repeated
+    /// without a decision.
     pub(crate) fn undecided(&self) -> Vec<NodeIndex> {
         let of = |command: &Command| match command {
             Command::Fail { unit, .. } => Some(unit.node),
@@ -93,10 +101,11 @@ impl Machine {
         self.due.iter().filter_map(of).collect()
     }
 
-    /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are
-    /// interrupted.
+    /// Handles the steps that were running when the process ended. Repeatable steps become ready,
+    /// all others are interrupted.
     pub(crate) fn recover(&mut self) {
-        // What they were stopped for is void: the workflow has changed.
+        // The failure that stopped these nodes no longer exists, because the definition has
+        // changed.
         if self.failures.is_empty() && self.nodes.iter().any(|node| node.cancelled) {
             self.run_again(None);
         }
@@ -110,6 +119,7 @@ impl Machine {
                     continue;
                 }
                 state.left_open = true;
+                // The start is recorded and needs an end: the next attempt, or the failure below.
                 if state.repeatable {
                     self.make_ready(unit);
                 } else {

@@ -1,6 +1,7 @@
-//! What is seen of a machine: the outputs of nodes, and the state that the condition of an edge sees, which is what the nodes
-//! before it have recorded. A value that is in memory alone is not part of it, so whether an edge is taken is the same after a
-//! crash.
+//! Read access to the machine: node outputs, and the state that conditions on edges see.
+//!
+//! Conditions see only recorded state. Values that exist in memory alone are excluded, so that a
+//! condition has the same result after a crash.
 
 use std::sync::Arc;
 
@@ -12,12 +13,13 @@ use crate::workflow::outputs::Revised;
 use crate::workflow::spec::{NodeIndex, Outputs};
 
 impl Machine {
-    /// The state that is there when the workflow begins.
+    /// Sets the state at the start of the workflow.
     pub(crate) fn begins_with(&mut self, state: Option<Arc<SavedByStep>>) {
         self.began_with = state;
     }
 
-    /// The state where a node has ended: that of the beginning, what the nodes before it saved, and what it saved.
+    /// Returns the state after a node: the initial state, changed by the predecessors of the node
+    /// and the node itself, in the order of the plan.
     pub(super) fn state_behind(&self, node: NodeIndex) -> SavedByStep {
         let mut state = self.began_with.as_deref().cloned().unwrap_or_default();
         for before in self.spec.all_before(node).chain([node]) {

@@ -1,6 +1,7 @@
-//! From the bytes of an answer to its pieces and the whole.
+//! Decodes the bytes of a response into streamed pieces and the complete response.
 //!
-//! An answer is finished only by a `finish_reason`; usage may follow it until `[DONE]` or the end of the body.
+//! Only a `finish_reason` completes a response. The usage may follow it, until `[DONE]` or the end
+//! of the body.
 
 use std::sync::Arc;
 
@@ -15,17 +16,17 @@ use crate::http::{Decode, Deltas, SseEvent, SseFlow};
 use crate::loose::{bounded, invalid, list, raw_usage, read, unread};
 use crate::openai::error_body;
 
-/// The place of the call in `function_call` among the calls: no list is that long.
+/// Index of the call in `function_call`. No list of calls has this index.
 const LEGACY_CALL: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ChatDecoder {
-    /// The model that was asked for: what its reasoning goes back to.
+    /// The requested model. Its reasoning is sent back only to the same model.
     asked: Arc<str>,
-    /// The length of the conversation, for the ids of calls that have none.
+    /// Length of the conversation, for the ids of calls without an id.
     turn: usize,
     answer: Assembly,
-    /// The call to which pieces with each index of the wire belong now.
+    /// Maps each index in the stream to the call to which its pieces currently belong.
     slots: Vec<(u64, usize)>,
     details: Vec<Value>,
     reasoning_content: bool,
@@ -43,7 +44,7 @@ impl Decode for ChatDecoder {
         }
         match event.data.trim_ascii() {
             b"[DONE]" => return Ok(SseFlow::End),
-            // A ping of some servers.
+            // Some servers send an empty event as a ping.
             b"" => return Ok(SseFlow::More),
             _ => {}
         }
@@ -56,7 +57,7 @@ impl Decode for ChatDecoder {
         if !choices {
             return Err(invalid("the answer", "it has no choices; check the base URL", body));
         }
-        // A whole document is an end in itself: some servers leave the reason out.
+        // A complete document needs no finish reason. Some servers omit it.
         self.finish_reason.get_or_insert_default();
         Ok(())
     }
@@ -98,9 +99,9 @@ impl ChatDecoder {
         }
     }
 
-    /// Reads one object; returns whether it had the choice that is read, the first.
+    /// Reads one object. Returns true if the first choice was present. Other choices are ignored.
     fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        // Only an error comes in a list: from Gemini's compatible endpoint.
+        // Only an error is wrapped in a list, by Gemini's compatible endpoint.
         if data.trim_ascii_start().starts_with(b"[") {
             return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
         }
@@ -117,6 +118,7 @@ impl ChatDecoder {
                 known.push_str(said);
             }
         }
+        // Groq may send the usage in a field of its own.
         let own = chunk.x_groq.and_then(|own| serde_json::from_str::<ServerFields<'_>>(own.get()).ok()?.usage);
         if let Some(usage) = chunk.usage.or(own) {
             self.usage = Some(usage.get().into());
@@ -125,7 +127,8 @@ impl ChatDecoder {
         let mut choices = choices.filter(|choice| choice.index.unwrap_or(0) == 0);
         let Some(first) = choices.next() else { return Ok(false) };
         self.choice(first, deltas, data)?;
-        // GitHub Copilot puts the text and the calls of one answer into two choices with the same place.
+        // GitHub Copilot sends the text and the calls of one response in two choices with the same
+        // index.
         for more in choices {
             let calls = more.delta.or(more.message).and_then(|delta| delta.tool_calls);
             if self.answer.calls() == 0 {
@@ -147,7 +150,7 @@ impl ChatDecoder {
             self.delta(delta, deltas);
         }
         let reason = &*choice.finish_reason;
-        // Python's `None`, as some servers write it into each chunk.
+        // Some servers write Python's `None` into each chunk.
         if !matches!(reason, "" | "None" | "null") {
             if let Some(error) = broken_off(reason, self.answer.calls() > 0) {
                 return Err(error.with_body(String::from_utf8_lossy(data)));
@@ -189,7 +192,8 @@ impl ChatDecoder {
         }
     }
 
-    /// The only call of an answer, in the form before `tool_calls`. Some servers send both.
+    /// Adds the call of the legacy field `function_call`, which can contain only one call. Some
+    /// servers send both forms.
     fn function_call(&mut self, function: Function<'_>, deltas: &mut Deltas) {
         let begun = self.slots.iter().any(|(index, _)| *index == LEGACY_CALL);
         if begun || self.answer.calls() == 0 {
@@ -198,7 +202,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Servers that use several names for it send the same in each.
+    /// Adds reasoning. Servers that use several fields send the same text in each of them.
     fn reasoning(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         self.reasoning_content |= !delta.reasoning_content.is_empty();
         let names = [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text];
@@ -212,7 +216,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Keeps the details so that they can go back as a whole: pieces of one readable block become one.
+    /// Collects the reasoning details, which must be sent back. The pieces of a readable block are
+    /// merged.
     fn details(&mut self, details: Vec<Value>) {
         for detail in details {
             let same = |other: &Value, name: &str| other.get(name) == detail.get(name);
@@ -278,7 +283,7 @@ impl ChatDecoder {
         };
         self.place(piece.index, number);
         let call = self.answer.call_mut(number);
-        // Some servers repeat the whole call at the end.
+        // Some servers repeat the complete call at the end.
         if call.is_none_or(|call| call.arguments != arguments || !is_whole(arguments)) {
             self.answer.call(number, &piece.id, name, arguments, deltas);
         }
@@ -290,9 +295,10 @@ impl ChatDecoder {
         }
     }
 
-    /// Finds the call that a piece refers to: by its index, else by its id, else the last call. A piece without a name that
-    /// refers to no call continues the last call while its arguments are incomplete, since some servers give each piece of
-    /// a call another index or id.
+    /// Returns the call to which a piece refers: by its index, or else by its id, or else the last
+    /// call. If a piece without a name refers to no call, it continues the last call while its
+    /// arguments are incomplete, because some servers give each piece of a call a different index
+    /// or id.
     fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.answer.calls().checked_sub(1);
         let known = match index {
@@ -302,7 +308,8 @@ impl ChatDecoder {
                 (0..self.answer.calls()).rev().find(|at| self.answer.call_mut(*at).is_some_and(|call| call.id == id))
             }
         };
-        // Arguments are parsed only for such a piece: they grow with each piece.
+        // The arguments are parsed only for such a piece. Parsing them for every piece would have
+        // quadratic cost.
         known.or_else(|| {
             last.filter(|at| {
                 name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments))
@@ -310,20 +317,22 @@ impl ChatDecoder {
         })
     }
 
-    /// Returns true if a piece belongs to the call that it refers to. Otherwise it begins another call: some servers give all
-    /// calls the same index or the same id, or neither, and then a call begins with its name.
+    /// Returns true if a piece belongs to the call to which it refers. Otherwise the piece starts
+    /// another call: some servers give all calls the same index or id, or neither, and then only a
+    /// name marks the start of a call.
     fn belongs(&mut self, number: usize, id: &str, name: &str, arguments: &str, follows: bool) -> bool {
         let Some(call) = self.answer.call_mut(number) else { return false };
         let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
         let same_id = !id.is_empty() && call.id == id;
         let same_call = same_id && call.name == name;
         match &*call.arguments {
-            // A call without a name is a separate call.
+            // A piece without a name starts another call only if its id differs and the previous
+            // arguments are complete.
             whole if name.is_empty() => !other_id || arguments.is_empty() || !is_whole(whole),
             _ if follows && !same_call => false,
             "" => !other_id && !follows,
             whole if is_whole(whole) => same_call && (arguments.is_empty() || arguments == whole),
-            // In the middle of the arguments, a server repeats the name.
+            // The arguments are incomplete. Some servers repeat the name in each piece.
             _ => call.name == name || same_id,
         }
     }
@@ -337,7 +346,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Marks the reasoning with what it takes to send it back.
+    /// Stores the values that are needed to send the reasoning back.
     fn keep_reasoning(&mut self) {
         let opaque = match (std::mem::take(&mut self.details), self.reasoning_content) {
             (details, _) if !details.is_empty() => Some(serde_json::json!({"reasoning_details": details})),
@@ -354,8 +363,9 @@ fn is_whole(arguments: &str) -> bool {
     (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// The meaning of a reason, in any case: some servers write it as Gemini, Anthropic or the model's tokens do, and
-/// Gemini's compatible endpoint puts its own reason behind a colon.
+/// Converts a finish reason, ignoring case. Some servers use the reasons of Gemini or Anthropic, or
+/// the names of the model's tokens. Gemini's compatible endpoint appends its native reason after a
+/// colon.
 fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
     let lower = reason.to_ascii_lowercase();
     match lower.split(':').next().unwrap_or_default() {
@@ -374,21 +384,23 @@ fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
     }
 }
 
-/// The error for a reason that leaves no whole answer.
+/// Returns the error for a finish reason that means an incomplete response.
 fn broken_off(reason: &str, calls: bool) -> Option<ModelError> {
     let kind = match reason.split(':').next().unwrap_or_default() {
-        // OpenRouter's and Mistral's, and Z.ai's.
+        // OpenRouter and Mistral, and Z.ai.
         "error" | "network_error" => ModelErrorKind::Server,
-        // DeepSeek's.
+        // DeepSeek.
         "insufficient_system_resource" => ModelErrorKind::Overloaded,
-        // The model wrote a call that Gemini's compatible endpoint could not read. Another try mostly helps.
+        // The model wrote a call that Gemini's compatible endpoint could not parse. A retry usually
+        // succeeds.
         "function_call_filter" if !calls => ModelErrorKind::Server,
         _ => return None,
     };
     Some(ModelError::new(kind, format!("the server broke its answer off ({reason})")).with_provider_code(reason))
 }
 
-/// Counts that cannot be read count as none: an answer is worth more than its bill.
+/// Converts the usage. Invalid counts are treated as missing, because the response must not fail
+/// for them.
 fn usage(raw: &str) -> Usage {
     let mut usage = Usage::default();
     usage.raw = raw_usage(raw);
@@ -396,6 +408,7 @@ fn usage(raw: &str) -> Usage {
         let (input, output) =
             (wire.prompt_tokens_details.unwrap_or_default(), wire.completion_tokens_details.unwrap_or_default());
         usage.input_tokens = wire.prompt_tokens.or(wire.input_tokens).unwrap_or_default();
+        // Some servers omit the output count. Then it is computed from the total.
         let rest = wire.total_tokens.map(|total| total.saturating_sub(usage.input_tokens));
         usage.output_tokens = wire.completion_tokens.or(wire.output_tokens).or(rest).unwrap_or_default();
         usage.cached_tokens = input.cached_tokens.or(wire.prompt_cache_hit_tokens);

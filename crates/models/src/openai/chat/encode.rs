@@ -1,6 +1,6 @@
-//! From the neutral conversation to the bytes of a request.
+//! Encodes the neutral conversation as the body of a request.
 //!
-//! Each message and the tools are encoded once and kept beside the value; a request is their bytes in a row.
+//! Each message and the tools are encoded once and cached. A request concatenates these bytes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use crate::openai::fields::{Fields, refuse_extra, write};
 use crate::openai::strict_schema::strict;
 use crate::sent_call::{arguments, as_text, identifier, tool_name};
 
-/// Fields that only the request itself may set: other values would make the answer unreadable.
+/// Fields that the host may not set: other values would make the response unreadable.
 const OURS: [&str; 3] = ["messages", "stream", "tools"];
 
-/// The longest id of a call that OpenAI accepts.
+/// Maximum length of a call id that OpenAI accepts.
 const MAX_ID: usize = 40;
 
-/// The whole body. `format` names what the encoded pieces depend on.
+/// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
+/// which they depend.
 pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     refuse_extra(extra, &OURS)?;
@@ -69,7 +70,8 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
         fields.put("top_p", top_p);
     }
     if let Some(max_tokens) = max_tokens {
-        // Reasoning models of OpenAI refuse `max_tokens`; most other servers know nothing else.
+        // OpenAI's reasoning models refuse `max_tokens`, and most other servers do not know
+        // `max_completion_tokens`.
         let (ours, other) = ("max_completion_tokens", "max_tokens");
         let (ours, other) = if official { (ours, other) } else { (other, ours) };
         if !settings.get_extra().contains_key(other) {
@@ -82,7 +84,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
     if !stop.is_empty() {
         fields.put("stop", stop);
     }
-    // A choice among no tools is refused.
+    // Servers refuse a tool choice without tools.
     if let Some(choice) = tool_choice.filter(|_| tools) {
         match choice {
             ToolChoice::None => fields.put("tool_choice", &"none"),
@@ -112,7 +114,7 @@ fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
     out
 }
 
-/// One message as none, one or several objects of the wire, with commas between them.
+/// Encodes one message as zero or more objects, separated by commas.
 fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut put = |wire: &WireMessage<'_>| {
@@ -131,7 +133,8 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
     match message.role() {
         Role::Assistant => put(&assistant(message, model, official)),
         Role::System => put(&WireMessage { content: content(message, false), ..WireMessage::of("system") }),
-        // A tool message has no place for anything beside results; a user message has.
+        // Only the results fit into tool messages, so other content of the message is sent as a
+        // user message.
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
@@ -163,7 +166,7 @@ fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessa
     wire
 }
 
-/// The reasoning that this model made behind this wire format; what others made is not for it.
+/// Returns the reasoning that this model created in this wire format. Other reasoning is not sent.
 fn own_reasoning<'a>(message: &'a Message, model: &str) -> impl Iterator<Item = &'a Reasoning> {
     message.parts().iter().filter_map(move |part| match part {
         Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name && reasoning.model == model => {
@@ -183,12 +186,14 @@ fn wire_call<'a>(call: &'a ToolCall, model: &str, official: bool) -> WireCall<'a
     }
 }
 
-/// Returns the id of a call as it is sent. OpenAI limits its length; other servers may store data in it, so it is unchanged.
+/// Returns the id of a call as it is sent. OpenAI limits its length. Other servers may store data
+/// in the id, so it is unchanged for them.
 fn call_id(id: &str, official: bool) -> Cow<'_, str> {
     if official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }
 
-/// The wire has no place for a status, so the text of a failure names it.
+/// Returns the text of a result. The format has no field for a status, so the text of a failure
+/// contains it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     match result.status.is_success() {
         true => result.text_beside(|_| false),
@@ -196,7 +201,8 @@ fn result_text(result: &ToolResult) -> Cow<'_, str> {
     }
 }
 
-/// The text and, where they are allowed, the files of a message; `None` when it has neither.
+/// Returns the text and, if `media` is set, the files of a message. Returns `None` if the message
+/// has neither.
 fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
@@ -206,7 +212,7 @@ fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     });
     let first = parts.next()?;
     match (first, parts.next()) {
-        // Many servers take a list only where they must.
+        // Many servers accept a list only where it is necessary.
         (WirePart::Text { text }, None) => Some(Content::Text(text)),
         (first, second) => Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect())),
     }
@@ -223,7 +229,8 @@ fn wire_media(file: &Media) -> WirePart<'_> {
     };
     match (format, file.url.split_once(";base64,")) {
         (Some(format), Some((_, data))) => WirePart::InputAudio { input_audio: InputAudio { data, format } },
-        // OpenAI's format has no file by address; servers that take one take it here, the others refuse it.
+        // OpenAI's format does not support files by URL. Servers that support them accept the URL
+        // here; others refuse the request.
         _ => WirePart::File { file: File { file_data: &file.url, filename: file.name.as_deref().unwrap_or("file") } },
     }
 }
@@ -246,7 +253,7 @@ struct WireToolFunction<'a> {
 #[derive(Serialize)]
 struct WireMessage<'a> {
     role: &'static str,
-    /// `null` stands for an answer that is all calls.
+    /// `null` if the response consists of tool calls only.
     content: Option<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,

@@ -1,12 +1,16 @@
-//! The OpenAI Chat Completions wire format, spoken by OpenAI, llama.cpp, Ollama, vLLM, OpenRouter and many others.
+//! The OpenAI Chat Completions wire format, for OpenAI, llama.cpp, Ollama, vLLM, OpenRouter and
+//! many others.
 //!
-//! What differs between them and matters here:
-//! - OpenAI limits an answer by `max_completion_tokens`; every other server is sent `max_tokens`, which all of them
-//!   know.
-//! - `reasoning_content` (DeepSeek, llama.cpp, Qwen) and `reasoning_details` (OpenRouter) go back as they came to the
-//!   model they came from, since DeepSeek and OpenRouter refuse or misread a tool loop without them. Reasoning that has
-//!   only a readable form (`reasoning`, Mistral's thinking) is shown and not sent back.
-//! - A call's `extra_content` (Gemini's thought signatures) goes back with the call to the model it came from.
+//! The servers differ in these points:
+//!
+//! - The output limit is `max_completion_tokens` for OpenAI. All other servers receive
+//!   `max_tokens`, which they all support.
+//! - `reasoning_content` (DeepSeek, llama.cpp, Qwen) and `reasoning_details` (OpenRouter) are sent
+//!   back unchanged to the model that created them, because DeepSeek and OpenRouter refuse or
+//!   misinterpret a tool loop without them. Reasoning that is only readable (`reasoning`, Mistral's
+//!   thinking) is reported but not sent back.
+//! - `extra_content` of a call (Gemini's thought signatures) is sent back with the call to the
+//!   model that created it.
 
 mod decode;
 mod encode;
@@ -28,22 +32,28 @@ use crate::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, ht
 use agentflow_core::__private::adapters::OPENAI_CHAT as PROVIDER;
 use agentflow_core::__private::adapters::Provider;
 
-/// A model reached by the Chat Completions wire format.
+/// A model that is accessed with the Chat Completions wire format.
 ///
-/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`;
-///   an address mostly ends with `/v1`.
-/// - Its key is `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
-/// - A typed answer is asked for as a strict `response_format` ([`OutputMode::Native`]); beside tools on a server other
-///   than OpenAI's and Azure's as a tool call, since many then let the model call no tool.
+/// - Server: the URL in the environment variable `OPENAI_BASE_URL`, by default
+///   `https://api.openai.com/v1`. Most URLs end with `/v1`.
+/// - Key: `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
+/// - Typed answers: a strict `response_format` ([`OutputMode::Native`]). Exception: if the request
+///   has tools and the server is not OpenAI's or Azure's, the model returns the answer as a tool
+///   call, because many of these servers prevent tool calls while a schema applies.
 ///
-/// Cloning is one reference count. Dropping a call's stream closes its connection.
+/// Cloning only increments a reference count. Dropping the stream of a call closes its connection.
 ///
 /// # Compatible servers
 ///
-/// Many servers speak this format. Some are known by name, each with its address, its key and a variable for another
-/// address: `deepseek/..` (`DEEPSEEK_API_KEY`, `DEEPSEEK_BASE_URL`), `ollama/..` (`http://127.0.0.1:11434/v1`, no key,
-/// `OLLAMA_BASE_URL`) and `openrouter/..` (`OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL`). Any other one, such as vLLM,
-/// llama.cpp, Groq or Mistral, is used as `openai-chat/..` with `OPENAI_BASE_URL`, or with a builder:
+/// Many servers support this format. Some have a provider name, with a default URL, a key and a
+/// variable for another URL:
+///
+/// - `deepseek/..` (`DEEPSEEK_API_KEY`, `DEEPSEEK_BASE_URL`)
+/// - `ollama/..` (`http://127.0.0.1:11434/v1`, no key, `OLLAMA_BASE_URL`)
+/// - `openrouter/..` (`OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL`)
+///
+/// Use any other server, such as vLLM, llama.cpp, Groq or Mistral, as `openai-chat/..` with
+/// `OPENAI_BASE_URL`, or with a builder:
 ///
 /// ```
 /// use agentflow::model::openai_chat::OpenAiChat;
@@ -61,26 +71,27 @@ pub struct OpenAiChat(Arc<HttpAdapter<Chat>>);
 http_model!(OpenAiChat, Chat);
 
 impl OpenAiChat {
-    /// Describes a model by the name that its server knows.
+    /// Returns a builder for a model with the name that its server uses.
     pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
         HttpModelBuilder::new(model)
     }
 
-    /// A model with the default address, and the default key from `secrets` before each call.
+    /// Creates a model with the default URL. Before each call, the default key is requested from
+    /// `secrets`.
     ///
     /// # Errors
-    /// When `OPENAI_BASE_URL` is not an address.
+    /// Returns an error if `OPENAI_BASE_URL` is not a valid URL.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-/// The format for one model at one server.
+/// The wire format for one model at one server.
 pub(crate) struct Chat {
     model: Arc<str>,
-    /// Names everything that an encoded message depends on.
+    /// Cache key of encoded messages: the provider, the model and `official`.
     name: String,
-    /// Whether the server is OpenAI itself.
+    /// `true` if the server is OpenAI's.
     official: bool,
     url: Url,
 }

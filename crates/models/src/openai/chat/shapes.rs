@@ -1,4 +1,5 @@
-//! Requests byte for byte, and answers in the odd shapes that servers really send.
+//! Tests of encoded requests byte for byte, and of responses in the unusual forms that servers
+//! send.
 
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ fn a_whole_request_byte_for_byte() {
         r#""model":"m","temperature":0.5,"max_tokens":9,"stop":["END"]}"#,
     );
     assert_eq!(String::from_utf8(bytes).expect("text"), expected);
-    // The same request again is the same bytes.
+    // Encoding the same request again gives the same bytes.
     let again = encode::body("m", "openai-chat/m", false, &request).expect("a request");
     assert_eq!(String::from_utf8(again).expect("text"), expected);
 }
@@ -98,7 +99,7 @@ fn files_go_where_the_format_has_a_place_for_them() {
             {"type": "file", "file": {"file_data": "data:application/pdf;base64,BBBB", "filename": "a.pdf"}},
         ]}])
     );
-    // A tool's picture is shown by the user: the wire has no other place.
+    // An image from a tool is sent in a user message, because tool messages contain only text.
     let tool = Message::new(
         Role::Tool,
         vec![Part::ToolResult(result("a", ToolStatus::Success, "1")), media("image/png", "https://h/p.png", None)],
@@ -154,7 +155,7 @@ fn settings_and_further_fields() {
     assert_eq!((&official["max_completion_tokens"], &official["max_tokens"]), (&json!(9), &Value::Null));
     assert!(official["tools"][0]["function"].get("description").is_none());
     assert_eq!(of(false, extra(json!({}))).expect("a request")["max_tokens"], 9);
-    // The host's own fields win, and no name is there twice.
+    // The fields from `extra` take precedence, and no key is duplicated.
     let own = of(true, extra(json!({"max_tokens": 5, "model": "n", "reasoning_effort": "low"}))).expect("a request");
     assert_eq!(own["model"], "n");
     assert_eq!((&own["max_completion_tokens"], &own["max_tokens"]), (&Value::Null, &json!(5)));
@@ -233,7 +234,7 @@ fn pieces_of_calls_find_their_call() {
         finish("tool_calls"),
     ];
     assert_eq!(calls(&chunks), [a.clone(), b.clone()]);
-    // The same index for every call; the ids differ.
+    // The same index for every call, with different ids.
     let chunks = [
         piece(json!(0), json!("a"), json!("look"), json!("{\"x\":1}")),
         piece(json!(0), json!("b"), json!("see"), json!("{")),
@@ -241,7 +242,7 @@ fn pieces_of_calls_find_their_call() {
         finish("tool_calls"),
     ];
     assert_eq!(calls(&chunks), [a.clone(), b.clone()]);
-    // No index at all.
+    // Without an index.
     let chunks = [
         piece(null.clone(), json!("a"), json!("look"), json!("{\"x\"")),
         piece(null.clone(), null.clone(), null.clone(), json!(":1}")),
@@ -249,14 +250,15 @@ fn pieces_of_calls_find_their_call() {
         finish("stop"),
     ];
     assert_eq!(calls(&chunks), [a, b]);
-    // Neither index nor id: a name after whole arguments begins another call, and ids are made.
+    // Without index and id: a name after complete arguments starts another call, and ids are
+    // assigned.
     let chunks = [
         piece(null.clone(), json!(""), json!("look"), json!("{}")),
         piece(null.clone(), json!(""), json!("look"), json!("{}")),
         finish("stop"),
     ];
     assert_eq!(calls(&chunks), [triple("call_3_0", "look", "{}"), triple("call_3_1", "look", "{}")]);
-    // A name that comes with every piece is yielded once.
+    // A name that is repeated in every piece is reported once.
     let chunks = [
         piece(json!(0), json!("a"), json!("look"), json!("{")),
         piece(json!(0), json!("a"), json!("look"), json!("}")),
@@ -319,7 +321,7 @@ fn usage_is_read_wherever_it_is() {
     assert_eq!(got.raw.as_deref(), Some(&usage));
     let in_choice = json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]});
     assert_eq!(answer(&[first, in_choice]).usage.input_tokens, 5);
-    // A count that cannot be read must not lose the answer.
+    // An invalid count must not discard the response.
     let odd = json!({"choices": [], "usage": {"prompt_tokens": "many"}});
     assert_eq!(answer(&[finish("stop"), odd]).usage.input_tokens, 0);
 }

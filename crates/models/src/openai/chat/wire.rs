@@ -1,7 +1,8 @@
-//! The shapes of answers, read straight out of the received bytes.
+//! Types of responses that borrow from the received bytes.
 //!
-//! Lenient on purpose: unknown fields are skipped, known ones may be absent or `null`, and where a text is expected a
-//! number or an object is taken as its JSON. Text that cannot be read at all is an error of the decoder.
+//! Parsing is lenient: unknown fields are skipped, known fields may be absent or `null`, and a
+//! number or an object in place of a text is converted to its JSON. Text that cannot be parsed at
+//! all is an error of the decoder.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::loose::{Loose, LooseVisitor, count, index, items, list, or_none};
 
-/// A chunk of a stream, or a whole answer: they differ in `delta` and `message` only.
+/// A chunk of a stream, or a complete response. They differ only in `delta` and `message`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
@@ -25,15 +26,15 @@ pub(super) struct Chunk<'a> {
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
-    /// `error` in vLLM's answers, which have the error's fields beside it.
+    /// `error` in vLLM's errors, which have the fields of the error at the top level.
     #[serde(borrow, default)]
     pub(super) object: Loose<'a>,
-    /// Groq's own fields.
+    /// Fields specific to Groq.
     #[serde(borrow, default)]
     pub(super) x_groq: Option<&'a RawValue>,
 }
 
-/// A server's own fields.
+/// Server-specific fields.
 #[derive(Debug, Deserialize)]
 pub(super) struct ServerFields<'a> {
     #[serde(borrow, default)]
@@ -50,10 +51,10 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<Delta<'a>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Loose<'a>,
-    /// Where Moonshot puts it.
+    /// The usage, for Moonshot.
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
-    /// Where OpenRouter puts the upstream provider's error.
+    /// The error of the upstream provider, for OpenRouter.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }
@@ -68,32 +69,32 @@ pub(super) struct Delta<'a> {
     pub(super) reasoning_content: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) reasoning: Loose<'a>,
-    /// GitHub Copilot's name.
+    /// GitHub Copilot's name for reasoning.
     #[serde(borrow, default)]
     pub(super) reasoning_text: Loose<'a>,
     #[serde(default, deserialize_with = "list")]
     pub(super) reasoning_details: Option<Vec<Value>>,
     #[serde(borrow, default, deserialize_with = "list")]
     pub(super) tool_calls: Option<Vec<Call<'a>>>,
-    /// A [`Function`], as before there were several calls.
+    /// A [`Function`]. This legacy field can contain only one call.
     #[serde(borrow, default)]
     pub(super) function_call: Option<&'a RawValue>,
     /// An [`Audio`].
     #[serde(borrow, default)]
     pub(super) audio: Option<&'a RawValue>,
-    /// A list of [`Image`]s, of OpenRouter and LiteLLM.
+    /// A list of [`Image`]s, sent by OpenRouter and LiteLLM.
     #[serde(borrow, default)]
     pub(super) images: Option<&'a RawValue>,
 }
 
-/// An answer as sound, or a piece of one.
+/// A response as audio, or a piece of it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Audio<'a> {
     #[serde(borrow, default)]
     pub(super) transcript: Loose<'a>,
 }
 
-/// An image that the model made.
+/// An image that the model generated.
 #[derive(Debug, Deserialize)]
 pub(super) struct Image<'a> {
     #[serde(borrow)]
@@ -114,7 +115,7 @@ pub(super) struct Call<'a> {
     pub(super) id: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) function: Option<Function<'a>>,
-    /// In place of a function, for a tool that takes a text.
+    /// Replaces `function` for a custom tool, which accepts free text.
     #[serde(borrow, default)]
     pub(super) custom: Option<Function<'a>>,
     #[serde(default)]
@@ -143,7 +144,7 @@ pub(super) struct ContentPart<'a> {
     pub(super) refusal: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) thinking: Content<'a>,
-    /// The thinking in Databricks' parts of the kind `reasoning`.
+    /// The thinking in Databricks' parts of the type `reasoning`.
     #[serde(borrow, default)]
     pub(super) summary: Content<'a>,
 }
@@ -156,7 +157,7 @@ pub(super) struct WireUsage {
     pub(super) completion_tokens: Option<u64>,
     #[serde(default, deserialize_with = "count")]
     pub(super) total_tokens: Option<u64>,
-    /// The names of the Responses API, which some servers use here.
+    /// Names of the Responses API, which some servers use here.
     #[serde(default, deserialize_with = "count")]
     pub(super) input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "count")]
@@ -174,7 +175,7 @@ pub(super) struct WireUsage {
 pub(super) struct InputDetails {
     #[serde(default, deserialize_with = "count")]
     pub(super) cached_tokens: Option<u64>,
-    /// OpenRouter's.
+    /// Sent by OpenRouter.
     #[serde(default, deserialize_with = "count")]
     pub(super) cache_write_tokens: Option<u64>,
 }
@@ -185,7 +186,8 @@ pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-/// A `content`: a text or a list of parts. A part alone is a list of one, and any other value is its JSON.
+/// A `content`: a text or a list of parts. A single part counts as a list. Any other value is
+/// converted to its JSON.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Text(Loose<'a>),
@@ -252,7 +254,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// An item of a list of parts: a part, or its text alone.
+/// An item of a list of parts: a part, or only its text.
 struct Item<'a>(ContentPart<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {

@@ -1,6 +1,6 @@
-//! From the bytes of an answer to its pieces and the whole.
+//! Decodes the bytes of a response into streamed pieces and the complete response.
 //!
-//! An answer is finished only by `response.completed`, `response.incomplete` or `response.failed`.
+//! Only `response.completed`, `response.incomplete` or `response.failed` ends a response.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::openai::error_body;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ResponsesDecoder {
-    /// The model that was asked for: what its reasoning goes back to.
+    /// The requested model. Its reasoning is sent back only to the same model.
     asked: Arc<str>,
-    /// The length of the conversation, for the ids of calls that have none.
+    /// Length of the conversation, for the ids of calls without an id.
     turn: usize,
     items: Items,
     end: Option<End>,
@@ -25,7 +25,8 @@ pub(crate) struct ResponsesDecoder {
 
 #[derive(Clone, Debug)]
 struct End {
-    /// Why the answer is not whole; empty when it is, and `incomplete` when the server gives no reason.
+    /// The reason that the response is incomplete. Empty for a complete response, and `incomplete`
+    /// if the server gives no reason.
     cut: String,
     usage: Option<Box<str>>,
     id: String,
@@ -42,7 +43,7 @@ impl Decode for ResponsesDecoder {
         }
         match event.data.trim_ascii() {
             b"[DONE]" => return Ok(SseFlow::End),
-            // A ping of some servers.
+            // Some servers send an empty event as a ping.
             b"" => return Ok(SseFlow::More),
             _ => {}
         }
@@ -84,7 +85,7 @@ impl Decode for ResponsesDecoder {
             | "response.incomplete"
             | "response.failed"
             | "response.cancelled" => {
-                // Some servers leave the object around its fields out.
+                // Some servers omit the object around the fields of the response.
                 let raw = read.response.map_or(event.data, |raw| raw.get().as_bytes());
                 self.end(raw, kind, deltas)?;
                 return Ok(SseFlow::End);
@@ -130,7 +131,8 @@ impl ResponsesDecoder {
         Self { asked, turn, items: Items::default(), end: None }
     }
 
-    /// Reads the answer as a whole, at the end of a stream or alone; `event` is empty for a document.
+    /// Reads the complete response, at the end of a stream or as a document. `event` is empty for a
+    /// document.
     fn end(&mut self, body: &[u8], event: &str, deltas: &mut Deltas) -> Result<(), ModelError> {
         let what = if event.is_empty() { "the answer" } else { "the last event of the answer" };
         let said = |error| unread(what, error, body);
@@ -161,8 +163,8 @@ impl ResponsesDecoder {
             }
             other => other,
         };
-        // Some servers leave the output out of the last event: then the earlier items stay. Where the two differ the
-        // last event is right.
+        // Some servers omit the output in the last event. Then the earlier items are kept. If both
+        // are present and differ, the last event is correct.
         let output = read.output.unwrap_or_default();
         bounded(output.len())?;
         self.items.all(&output, deltas).map_err(said)?;
@@ -180,7 +182,8 @@ impl ResponsesDecoder {
     }
 }
 
-/// Events that only repeat others; the first ones repeat the whole request.
+/// Returns true for events that only repeat others. The first of them repeat the whole request, so
+/// they are not parsed.
 fn says_nothing_new(name: &[u8]) -> bool {
     matches!(
         name,
@@ -198,7 +201,8 @@ fn says_nothing_new(name: &[u8]) -> bool {
     )
 }
 
-/// Counts that cannot be read count as none: an answer is worth more than its bill.
+/// Converts the usage. Invalid counts are treated as missing, because the response must not fail
+/// for them.
 fn usage(raw: &str) -> Usage {
     let mut usage = Usage::default();
     usage.raw = raw_usage(raw);
@@ -346,14 +350,14 @@ mod tests {
         };
         let added = |id: &str, call: &str| json!({"type": "response.output_item.added", "output_index": 0, "item": item(id, call, "")});
         let done = |id: &str, call: &str| json!({"type": "response.output_item.done", "output_index": 0, "item": item(id, call, "{}")});
-        // Every item is the first.
+        // Every item has the index 0.
         let (_, response) =
             whole(&[added("1", "a"), done("1", "a"), added("2", "b"), done("2", "b"), completed(json!([]))]);
         assert_eq!(response.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["a", "b"]);
-        // The id at the end is another one.
+        // The id in the end event differs.
         let (_, response) = whole(&[added("1", "a"), done("2", "a"), completed(json!([item("3", "a", "{}")]))]);
         assert_eq!(response.tool_calls().count(), 1);
-        // Neither index nor id; and no call id.
+        // Without index, id and call id.
         let delta = json!({"type": "response.function_call_arguments.delta", "delta": "{}"});
         let (_, response) = whole(&[delta, completed(json!([]))]);
         assert_eq!(response.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["call_3_0"]);

@@ -1,6 +1,6 @@
-//! From the neutral conversation to the bytes of a request.
+//! Encodes the neutral conversation as the body of a request.
 //!
-//! Each message and the tools are encoded once and kept beside the value; a request is their bytes in a row.
+//! Each message and the tools are encoded once and cached. A request concatenates these bytes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,24 +17,25 @@ use crate::openai::fields::{Fields, refuse_extra, write};
 use crate::openai::strict_schema::strict;
 use crate::sent_call::{arguments, as_text, identifier, tool_name};
 
-/// Fields that only the request itself may set: other values would make the answer unreadable.
+/// Fields that the host may not set: other values would make the response unreadable.
 const OURS: [&str; 2] = ["input", "stream"];
 
-/// Asks for reasoning in a form that can be sent back although nothing is stored.
+/// Requests reasoning in a form that can be sent back although the provider stores nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-/// The longest id of a call that OpenAI accepts.
+/// Maximum length of a call id that OpenAI accepts.
 const MAX_ID: usize = 64;
 
-/// The values on which the encoded pieces of a conversation depend; `name` stands for all of it.
+/// The inputs on which the encoded pieces of a conversation depend. `name` is the cache key, which
+/// identifies all of them.
 pub(super) struct Format {
     pub(super) name: String,
     pub(super) model: Arc<str>,
-    /// Whether the server is OpenAI itself.
+    /// `true` if the server is OpenAI's.
     pub(super) official: bool,
 }
 
-/// The whole body.
+/// Encodes the whole body.
 pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     refuse_extra(extra, &OURS)?;
@@ -43,6 +44,8 @@ pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, M
     let first = out.len();
     let messages = request.messages.messages();
     for (at, message) in messages.iter().enumerate() {
+        // The encoding of a result depends on the earlier call, which never changes. So it can be
+        // cached.
         let encoded = message.encoded(&format.name, |message| encoded_message(message, &messages[..at], format));
         if !encoded.is_empty() {
             if out.len() > first {
@@ -58,6 +61,7 @@ pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, M
         fields.put("stream", &true);
     }
     fields.put("model", &*format.model);
+    // The conversation is sent in full, so the provider need not store it.
     fields.put("store", &false);
     if reasons(&format.model) {
         fields.put("include", &[ENCRYPTED]);
@@ -69,13 +73,14 @@ pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, M
     Ok(fields.finish(if request.output.is_some() { &["tools", "text"] } else { &["tools"] }))
 }
 
-/// Whether a model may reason. Models that do not reason refuse the request for encrypted reasoning.
+/// Returns true if a model may support reasoning. Models without reasoning refuse the request for
+/// encrypted reasoning.
 fn reasons(model: &str) -> bool {
     let model = model.strip_prefix("ft:").unwrap_or(model);
     !["gpt-4", "gpt-3", "chatgpt-", "gpt-5-chat"].iter().any(|prefix| model.starts_with(prefix))
 }
 
-/// The tools, and after them those of the provider's own that the host adds by `extra`.
+/// Writes the tools, followed by the provider's tools that the host adds in `extra`.
 fn tools(out: &mut Vec<u8>, format: &Format, request: &ModelRequest) -> Result<(), ModelError> {
     let more = match request.settings.get_extra().get("tools") {
         None => &[][..],
@@ -100,7 +105,7 @@ fn tools(out: &mut Vec<u8>, format: &Format, request: &ModelRequest) -> Result<(
 }
 
 fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> Result<(), ModelError> {
-    // This wire format has no seed.
+    // The format has no seed.
     let (temperature, top_p, max_tokens) =
         (&settings.get_temperature(), &settings.get_top_p(), &settings.get_max_tokens());
     let (stop, tool_choice) = (settings.get_stop(), settings.get_tool_choice());
@@ -118,7 +123,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> R
             "the Responses wire format has no stop texts; remove them or use the model by `openai-chat/`".to_owned(),
         ));
     }
-    // A choice among no tools is refused.
+    // The service refuses a tool choice without tools.
     if let Some(choice) = tool_choice.filter(|_| tools) {
         match choice {
             ToolChoice::Auto => fields.put("tool_choice", "auto"),
@@ -131,7 +136,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> R
     Ok(())
 }
 
-/// The shape of the answer, beside the host's own `text`.
+/// Returns the field `text` with the schema of the answer, merged with the host's `text`.
 fn text(output: &OutputSchema, extra: Option<&Value>) -> Result<Value, ModelError> {
     let mut text = match extra {
         None => Map::new(),
@@ -152,7 +157,8 @@ fn refused(problem: String) -> ModelError {
     ModelError::new(ModelErrorKind::BadRequest, problem)
 }
 
-/// The tools with commas between them. A tool whose arguments fit strict mode as they are is called in strict mode.
+/// Encodes the tools, separated by commas. A tool uses strict mode if its schema fits strict mode
+/// without changes.
 fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
     let mut out = Vec::new();
     for tool in definitions {
@@ -174,7 +180,8 @@ fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
     out
 }
 
-/// One message as none, one or several items, with commas between them.
+/// Encodes one message as zero or more items, separated by commas. `before` contains the earlier
+/// messages.
 fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) -> Vec<u8> {
     let mut out = Items(Vec::new());
     for result in message.results() {
@@ -196,7 +203,8 @@ fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) 
                 out.message("system", content);
             }
         }
-        // A tool message has no place for anything beside results; a user message has.
+        // Only the results fit into tool messages, so other content of the message is sent as a
+        // user message.
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
@@ -222,7 +230,7 @@ impl Items {
     }
 }
 
-/// The parts of an answer in their order. Reasoning of another model is left out.
+/// Writes the parts of a response in order. Reasoning of other models is omitted.
 fn assistant(out: &mut Items, message: &Message, format: &Format) {
     let parts = message.parts();
     let is_answer = |part: &Part| match part {
@@ -230,7 +238,7 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
         Part::Text { .. } | Part::ToolCall(_) => true,
         _ => false,
     };
-    // Reasoning that nothing follows is refused.
+    // The service refuses reasoning that is not followed by other output.
     let end = parts.iter().rposition(is_answer).map_or(0, |last| last + 1);
     let mut phase = None;
     for part in &parts[..end] {
@@ -251,11 +259,12 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
     }
 }
 
-/// The opaque item that this model made and must get back.
+/// Returns the opaque item, if this model created it and it must be sent back.
 fn own_opaque<'a>(reasoning: &'a Reasoning, format: &Format) -> Option<&'a Value> {
     let item = reasoning.opaque.as_deref()?;
     let own = reasoning.provider == PROVIDER.name && reasoning.model == *format.model;
-    // Without its content OpenAI looks for the item under its id, and it was not stored.
+    // Without the encrypted content, OpenAI would look up the item by its id, but it was not
+    // stored.
     let lost = format.official && item["type"] == "reasoning" && !item["encrypted_content"].is_string();
     (own && !lost).then_some(item)
 }
@@ -278,12 +287,14 @@ fn wire_call<'a>(call: &'a ToolCall, format: &Format) -> WireItem<'a> {
     WireItem::Call { kind: "function_call", call_id, name, arguments: arguments(call), beside }
 }
 
-/// Returns the id of a call as it is sent. OpenAI limits its length; other servers may store data in it, so it is unchanged.
+/// Returns the id of a call as it is sent. OpenAI limits its length. Other servers may store data
+/// in the id, so it is unchanged for them.
 fn call_id<'a>(id: &'a str, format: &Format) -> Cow<'a, str> {
     if format.official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }
 
-/// The wire has no place for a status that a model would see, so the text of a failure names it.
+/// Encodes the content of a result. The format has no status that the model sees, so the text of a
+/// failure contains it.
 fn result_content(result: &ToolResult) -> ResultContent<'_> {
     let text = match result.status.is_success() {
         true => result.text_beside(|_| true),
@@ -299,7 +310,8 @@ fn result_content(result: &ToolResult) -> ResultContent<'_> {
     }
 }
 
-/// The text and, where they are allowed, the files of a message; `None` when it has neither.
+/// Returns the text and, if `media` is set, the files of a message. Returns `None` if the message
+/// has neither.
 fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
@@ -324,7 +336,7 @@ fn wire_media(file: &Media) -> WirePart<'_> {
         true => {
             WirePart::File { file_data: Some(&file.url), file_url: None, filename: Some(filename.unwrap_or("file")) }
         }
-        // One by address must have none.
+        // A file by URL must not have a name.
         false => WirePart::File { file_data: None, file_url: Some(&file.url), filename: None },
     }
 }
@@ -361,7 +373,7 @@ enum WireItem<'a> {
         #[serde(flatten)]
         beside: Option<&'a Map<String, Value>>,
     },
-    /// Its type is among what is beside it.
+    /// The call of a custom tool. The fields in `beside` include its type.
     Custom {
         call_id: Cow<'a, str>,
         name: Cow<'a, str>,
@@ -377,7 +389,7 @@ enum WireItem<'a> {
     },
 }
 
-/// A text alone stands without a list.
+/// The content of a result. A single text needs no list.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultContent<'a> {

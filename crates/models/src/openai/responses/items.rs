@@ -1,7 +1,9 @@
-//! The items of an answer while it comes: announced, filled piece by piece, settled.
+//! Assembles the output items of a response from events: announced, extended piece by piece, and
+//! completed.
 //!
-//! Each piece is yielded once. What an item says at its end takes the place of its pieces, and what was not handed on
-//! before is handed on then, so that a server may leave out either. Nothing here reads events.
+//! Each piece is reported once. The final form of an item replaces its pieces, and content that was
+//! not reported before is reported then. So a server may omit either the pieces or the final form.
+//! This module does not parse events.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::assembly::{call_delta, reasoning};
 use crate::http::Deltas;
 use crate::loose::{read, unquoted};
 
-/// The items of an answer, in their order.
+/// The items of a response, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Items {
     slots: Vec<Slot>,
@@ -46,11 +48,11 @@ enum Content {
         number: usize,
         call: ToolCall,
     },
-    /// An item that means nothing here; it goes back unchanged.
+    /// An item of unknown type. It is sent back unchanged.
     Other(Value),
 }
 
-/// The part of an item that a piece belongs to.
+/// The kind of item to which a piece belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
@@ -67,16 +69,16 @@ impl Items {
         self.slots.len()
     }
 
-    /// An item has begun.
+    /// Adds an item that was announced.
     pub(super) fn added(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
         let mut mended = Vec::new();
         let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
-        // Some servers count every item as the first.
+        // Some servers give every item the index 0.
         let known = self.find(index, &item.id).filter(|at| !self.slots[*at].settled);
         self.fill(known, index, &item, raw, deltas).map(drop)
     }
 
-    /// An item is whole.
+    /// Completes an item.
     pub(super) fn done(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
         let mut mended = Vec::new();
         let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
@@ -89,8 +91,8 @@ impl Items {
         Ok(())
     }
 
-    /// All items, as the end of the answer has them. As many as came before, of the same kinds, are those that came
-    /// before, even with other ids.
+    /// Processes all items of the final response. If their number and kinds match the earlier
+    /// items, they are the same items, even with different ids.
     pub(super) fn all(&mut self, output: &[&RawValue], deltas: &mut Deltas) -> serde_json::Result<()> {
         let mut same = output.len() == self.slots.len();
         for (at, raw) in output.iter().enumerate().take(self.slots.len()) {
@@ -112,12 +114,12 @@ impl Items {
         Ok(())
     }
 
-    /// Returns true if there is a text.
+    /// Returns true if the response contains text.
     pub(super) fn has_text(&self) -> bool {
         self.slots.iter().any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
     }
 
-    /// The whole of a text, from a server that sends no piece of it.
+    /// Adds a complete text, from a server that sends no pieces of it.
     pub(super) fn whole_text(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
         let known = self.find(index, id).map(|at| &self.slots[at].content);
         if !matches!(known, Some(Content::Message { text, .. }) if !text.is_empty()) {
@@ -125,7 +127,7 @@ impl Items {
         }
     }
 
-    /// More of a text, of reasoning or of a call's arguments.
+    /// Adds a piece of a text, of reasoning or of a call's arguments.
     pub(super) fn more(&mut self, kind: Kind, index: Option<u64>, id: &str, more: &str, deltas: &mut Deltas) {
         if more.is_empty() {
             return;
@@ -148,7 +150,7 @@ impl Items {
         }
     }
 
-    /// The whole of a call's arguments.
+    /// Sets the complete arguments of a call.
     pub(super) fn arguments(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
         if let Some(at) = self.of_kind(Kind::Call, index, id)
             && let Content::Call { number, call } = &mut self.slots[at].content
@@ -158,13 +160,14 @@ impl Items {
         }
     }
 
-    /// The slot that a piece belongs to; a new one when it was not announced, none when it is not for us.
+    /// Returns the slot to which a piece belongs. Creates a slot if the item was not announced.
+    /// Returns `None` if the piece belongs to an item of another kind.
     fn of_kind(&mut self, kind: Kind, index: Option<u64>, id: &str) -> Option<usize> {
         if let Some(at) = self.find(index, id) {
             if self.kind(at) == Some(kind) {
                 return Some(at);
             }
-            // A piece that names its item does not belong to another.
+            // A piece that names its item does not belong to another item.
             if index.is_some() || !id.is_empty() {
                 return None;
             }
@@ -177,7 +180,8 @@ impl Items {
         Some(self.insert(index, id, content))
     }
 
-    /// By the index where there is one, since some servers change the ids on the way; the last one without either.
+    /// Returns the slot with this index, because some servers change the ids during a response.
+    /// Without an index, searches by id. Without both, returns the last slot.
     fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
         match index {
             Some(index) => self.slots.iter().rposition(|slot| slot.index == index),
@@ -211,7 +215,8 @@ impl Items {
         Content::Call { number: self.calls - 1, call: ToolCall::default() }
     }
 
-    /// Puts an item into its slot, or into a new one when the slot is for an item of another kind.
+    /// Fills an item into its slot, or into a new slot if the existing one has another kind of
+    /// item.
     fn fill(
         &mut self,
         known: Option<usize>,
@@ -221,6 +226,8 @@ impl Items {
         deltas: &mut Deltas,
     ) -> serde_json::Result<usize> {
         let kind = kind_of(item);
+        // An item never changes its kind. A different kind means that the server reused the index
+        // or the id.
         let slot = match known.filter(|at| self.kind(*at) == kind) {
             Some(at) => at,
             None => {
@@ -246,6 +253,7 @@ impl Items {
                 }
             }
             Content::Reasoning { text, item: kept } => {
+                // Servers send readable reasoning either in the summary or in the content.
                 let whole = readable(item.summary).0 + &readable(item.content).0;
                 *kept = Some(value(raw)?);
                 if let Some(rest) = settle(text, &whole) {
@@ -271,7 +279,8 @@ impl Items {
         Ok(slot)
     }
 
-    /// The parts as a message holds them. `asked` is the model that made them, `turn` makes ids for calls without one.
+    /// Converts the items to the parts of a message. `asked` is the requested model, and `turn` is
+    /// used for the ids of calls without an id.
     pub(super) fn into_parts(self, asked: &Arc<str>, turn: usize) -> Vec<Part> {
         let opaque = |text: String, item: Value| {
             let (provider, model) = (PROVIDER.name.to_owned(), asked.to_string());
@@ -283,6 +292,8 @@ impl Items {
                 Content::Message { text, .. } if text.is_empty() => {}
                 Content::Message { text, phase } => {
                     if !phase.is_empty() {
+                        // The phase of a message must be sent back. A text part has no field for
+                        // it, so an opaque part before the text stores it.
                         parts.push(opaque(String::new(), json!({"type": "message", "phase": phase})));
                     }
                     parts.push(Part::Text { text });
@@ -294,6 +305,7 @@ impl Items {
                 }
                 Content::Call { number, mut call } => {
                     if call.id.is_empty() {
+                        // Results refer to calls by id, so every call needs one.
                         call.id = if id.is_empty() { format!("call_{turn}_{number}") } else { id };
                     }
                     parts.push(Part::ToolCall(Arc::new(call)));
@@ -324,12 +336,13 @@ fn arguments(index: usize, more: &str, deltas: &mut Deltas) {
     deltas.push(|| ModelEvent::ToolCall(delta()));
 }
 
-/// The part that is not known yet.
+/// Sets a value that was still empty. Returns the value if it was set.
 fn news(known: &mut String, said: &str) -> Option<String> {
     (known.is_empty() && !said.is_empty()).then(|| said.clone_into(known)).map(|()| said.to_owned())
 }
 
-/// Takes the whole in place of the pieces; returns the rest that the pieces lack, if they are its beginning.
+/// Replaces the assembled pieces with the complete text. Returns the part that was not reported
+/// yet, if the pieces are its prefix.
 fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
     if whole.is_empty() || known == whole {
         return None;
@@ -339,7 +352,8 @@ fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
     rest
 }
 
-/// The text of a list of pieces, or a text itself, and whether it holds a refusal. Other values have no text.
+/// Returns the text of a list of pieces, or a text itself, and `true` if it contains a refusal.
+/// Other values have no text.
 fn readable(pieces: Option<&RawValue>) -> (String, bool) {
     if let Some(text) = pieces.and_then(|raw| unquoted(raw.get())) {
         return (text, false);
@@ -356,8 +370,9 @@ fn readable(pieces: Option<&RawValue>) -> (String, bool) {
     (pieces.iter().map(text).collect(), refused)
 }
 
-/// The fields of a call's item that go back with it beside the call: its type unless it is a function's, and fields
-/// that mean nothing here. Its id and status stay behind, since nothing is stored that they could name.
+/// Returns the fields of a call's item that are sent back with the call: its type (except for a
+/// function) and unknown fields. The id and the status are not sent, because the provider has not
+/// stored the item.
 fn beside(raw: &RawValue, custom: bool) -> serde_json::Result<Option<Box<Value>>> {
     let mut mended = Vec::new();
     let mut item: Map<String, Value> = read(raw.get().as_bytes(), &mut mended)?;

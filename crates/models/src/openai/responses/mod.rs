@@ -1,11 +1,14 @@
-//! The OpenAI Responses wire format, spoken by OpenAI, Azure, llama.cpp, vLLM and others.
+//! The OpenAI Responses wire format, for OpenAI, Azure, llama.cpp, vLLM and others.
 //!
-//! Nothing is stored at the provider: each call sends the whole conversation with `store: false` and asks for reasoning
-//! in its encrypted form. What matters here beside that:
-//! - Reasoning goes back unchanged and in place to the model it came from. So do items that mean nothing here, such as
-//!   a web search of the provider's own; their tools are added by `ModelSettings::extra("tools", [..])`.
-//! - A custom tool's call has free text for arguments; its result goes back as a custom tool's.
-//! - The format has neither stop texts nor a seed.
+//! The provider stores nothing: each call sends the whole conversation with `store: false` and
+//! requests encrypted reasoning.
+//!
+//! - Reasoning is sent back, unchanged and at its position, to the model that created it. The same
+//!   applies to items of unknown type, such as the provider's web search. Add such tools with
+//!   `ModelSettings::extra("tools", [..])`.
+//! - The arguments of a custom tool are free text. Its result is sent as the result of a custom
+//!   tool.
+//! - The format supports neither stop sequences nor a seed.
 
 mod decode;
 mod encode;
@@ -27,15 +30,16 @@ use crate::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, ht
 use agentflow_core::__private::adapters::OPENAI_RESPONSES as PROVIDER;
 use agentflow_core::__private::adapters::Provider;
 
-/// A model reached by the Responses wire format.
+/// A model that is accessed with the Responses wire format.
 ///
-/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`;
-///   an address mostly ends with `/v1`.
-/// - Its key is `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
-/// - A typed answer is asked for as a strict `text.format` ([`OutputMode::Native`]); beside tools on a server other
-///   than OpenAI's and Azure's as a tool call, since many then let the model call no tool.
+/// - Server: the URL in the environment variable `OPENAI_BASE_URL`, by default
+///   `https://api.openai.com/v1`. Most URLs end with `/v1`.
+/// - Key: `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
+/// - Typed answers: a strict `text.format` ([`OutputMode::Native`]). Exception: if the request has
+///   tools and the server is not OpenAI's or Azure's, the model returns the answer as a tool call,
+///   because many of these servers prevent tool calls while a schema applies.
 ///
-/// Cloning is one reference count. Dropping a call's stream closes its connection.
+/// Cloning only increments a reference count. Dropping the stream of a call closes its connection.
 ///
 /// ```
 /// use agentflow::model::openai_responses::OpenAiResponses;
@@ -50,21 +54,22 @@ pub struct OpenAiResponses(Arc<HttpAdapter<Responses>>);
 http_model!(OpenAiResponses, Responses);
 
 impl OpenAiResponses {
-    /// Describes a model by the name that its server knows.
+    /// Returns a builder for a model with the name that its server uses.
     pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
         HttpModelBuilder::new(model)
     }
 
-    /// A model with the default address, and the default key from `secrets` before each call.
+    /// Creates a model with the default URL. Before each call, the default key is requested from
+    /// `secrets`.
     ///
     /// # Errors
-    /// When `OPENAI_BASE_URL` is not an address.
+    /// Returns an error if `OPENAI_BASE_URL` is not a valid URL.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-/// The format for one model at one server.
+/// The wire format for one model at one server.
 pub(crate) struct Responses {
     format: Format,
     url: Url,

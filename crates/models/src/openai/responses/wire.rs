@@ -1,7 +1,7 @@
-//! The shapes of answers, read straight out of the received bytes.
+//! Types of responses that borrow from the received bytes.
 //!
-//! Lenient on purpose: unknown fields are skipped, known ones may be absent or `null`. Items are kept as they lie in
-//! the input until their turn comes.
+//! Parsing is lenient: unknown fields are skipped, and known fields may be absent or `null`. Items
+//! are kept as raw JSON until they are processed.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::loose::{Loose, LooseVisitor, count, index, list, or_none};
 
-/// One event of a stream; what it holds depends on its type.
+/// An event of a stream. Its type determines the fields.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -32,12 +32,12 @@ pub(super) struct Event<'a> {
     pub(super) item: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) response: Option<&'a RawValue>,
-    /// Where some servers put what went wrong, in an event without a type too.
+    /// The error, for some servers also in an event without a type.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// The answer as a whole: a document, or the end of a stream.
+/// The complete response: a document, or the end of a stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow, default)]
@@ -48,7 +48,7 @@ pub(super) struct Response<'a> {
     pub(super) status: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) output: Option<Vec<&'a RawValue>>,
-    /// All texts together, which some servers send without any item.
+    /// All texts combined. Some servers send it without any item.
     #[serde(borrow, default)]
     pub(super) output_text: Loose<'a>,
     #[serde(borrow, default)]
@@ -65,7 +65,7 @@ pub(super) struct Incomplete<'a> {
     pub(super) reason: Loose<'a>,
 }
 
-/// One item of the output, of any type.
+/// An item of the output, of any type.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -82,14 +82,14 @@ pub(super) struct Item<'a> {
     pub(super) input: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) phase: Loose<'a>,
-    /// A list of [`Piece`]s in what is read here; in items of other types it may be anything.
+    /// A list of [`Piece`]s for known item types. Items of other types may contain any value.
     #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) summary: Option<&'a RawValue>,
 }
 
-/// A part of a message's content or of a reasoning's summary.
+/// A part of the content of a message, or of the summary of reasoning.
 #[derive(Debug, Deserialize)]
 pub(super) struct Piece<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -98,7 +98,7 @@ pub(super) struct Piece<'a> {
     pub(super) text: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) refusal: Loose<'a>,
-    /// The text of a part that is sound.
+    /// The text of an audio part.
     #[serde(borrow, default)]
     pub(super) transcript: Loose<'a>,
 }
@@ -106,7 +106,7 @@ pub(super) struct Piece<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Pieces<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<Piece<'a>>>);
 
-/// A piece of a text; some servers send it as a part.
+/// A piece of a text. Some servers send it as a part.
 #[derive(Debug, Default)]
 pub(super) struct DeltaText<'a>(Loose<'a>);
 
@@ -177,7 +177,7 @@ pub(super) struct WireUsage {
     pub(super) input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "count")]
     pub(super) output_tokens: Option<u64>,
-    /// The names of the Chat format, which some servers use here.
+    /// Names of the Chat format, which some servers use here.
     #[serde(default, deserialize_with = "count")]
     pub(super) prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "count")]

@@ -1,4 +1,4 @@
--- A run. What follows from its last event (`updated`, `events`) is read from that event.
+-- The runs. `updated` and `events` of a run record are read from the last event.
 CREATE TABLE runs (
     key          INTEGER PRIMARY KEY,
     run_id       TEXT NOT NULL UNIQUE,
@@ -20,7 +20,8 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_age ON runs (created, run_id);
 CREATE INDEX runs_by_status ON runs (status, created, run_id);
 
--- The journals of all runs. The id is the run's key and the event's place, so a run's events lie together and in order.
+-- The journals of all runs. The id combines the run's key and the event's sequence number, so that the
+-- events of a run are adjacent and in order.
 CREATE TABLE events (
     id   INTEGER PRIMARY KEY, -- key << 32 | seq
     time INTEGER NOT NULL,
@@ -29,7 +30,7 @@ CREATE TABLE events (
     sum  INTEGER NOT NULL     -- of all the others
 ) STRICT;
 
--- For people who look into the file.
+-- A readable view for people who inspect the file.
 CREATE VIEW journal AS
     SELECT run_id, events.id & 4294967295 AS seq, time, path, body ->> 'name' AS event, body -> 'payload' AS payload
     FROM events JOIN runs ON runs.key = events.id >> 32;

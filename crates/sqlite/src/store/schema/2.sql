@@ -1,4 +1,4 @@
--- A message keeps its number for good and has an outcome until whoever left it has read that.
+-- Ids of messages are never reused. A message is kept with its outcome until its sender has read the outcome.
 CREATE TABLE numbered_messages (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     run     INTEGER NOT NULL REFERENCES runs (key),

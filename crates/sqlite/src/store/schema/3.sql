@@ -1,4 +1,4 @@
--- On whose behalf a run was started.
+-- The caller on whose behalf a run was started.
 ALTER TABLE runs ADD COLUMN caller TEXT;
 
 CREATE INDEX runs_by_caller ON runs (caller, created, run_id) WHERE caller IS NOT NULL;

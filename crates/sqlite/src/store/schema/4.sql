@@ -1,4 +1,4 @@
--- What steps saved, by its hash.
+-- Small artifacts, by their hash.
 CREATE TABLE artifacts (
     run    INTEGER NOT NULL REFERENCES runs (key),
     sha256 TEXT NOT NULL,
@@ -6,7 +6,7 @@ CREATE TABLE artifacts (
     PRIMARY KEY (run, sha256)
 ) STRICT;
 
--- What outlives runs, of users (user:NAME) and of the application (app).
+-- State that outlives runs. The owner is a user (user:NAME) or the application (app).
 CREATE TABLE state (
     owner TEXT NOT NULL,
     key   TEXT NOT NULL,
@@ -14,13 +14,13 @@ CREATE TABLE state (
     PRIMARY KEY (owner, key)
 ) STRICT, WITHOUT ROWID;
 
--- The session that a run is one of, its number in it, and the run whose history it continues.
+-- The session of a run, the run's number in it, and the run whose history it continues.
 ALTER TABLE runs ADD COLUMN session TEXT;
 ALTER TABLE runs ADD COLUMN session_number INTEGER;
 ALTER TABLE runs ADD COLUMN session_after TEXT;
 
 CREATE UNIQUE INDEX runs_by_session ON runs (session, session_number) WHERE session IS NOT NULL;
 CREATE INDEX sessions_by_age ON runs (created, session) WHERE session_number = 1;
--- Of each session at most one run has not ended.
+-- At most one run of a session may be unfinished.
 CREATE UNIQUE INDEX unfinished_runs_by_session ON runs (session)
     WHERE session IS NOT NULL AND status NOT IN ('success', 'failed', 'cancelled');

@@ -1,4 +1,4 @@
--- Artifacts whose bytes are in files beside this one, by their hash.
+-- Large artifacts, whose bytes are in files next to the database, by their hash.
 CREATE TABLE artifact_files (
     sha256 TEXT NOT NULL,
     run    INTEGER NOT NULL REFERENCES runs (key),
@@ -8,8 +8,8 @@ CREATE TABLE artifact_files (
 
 CREATE INDEX artifact_files_by_run ON artifact_files (run);
 
--- Files that may be there without a run that has them: one that a writer is about to bring, and one whose run was deleted
--- (the writer is then empty).
+-- Files that may exist without a reference: files that a writer is about to add, and files whose run was
+-- deleted (with an empty writer).
 CREATE TABLE loose_files (
     sha256 TEXT NOT NULL,
     writer TEXT NOT NULL,

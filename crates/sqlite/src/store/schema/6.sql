@@ -1,4 +1,4 @@
--- When a message was answered, in milliseconds since the Unix epoch: an outcome that nobody reads is not kept for good.
+-- The time of the answer, in milliseconds since the Unix epoch. Outcomes that are not read are deleted after a while.
 ALTER TABLE messages ADD COLUMN answered INTEGER;
 
 UPDATE messages SET answered = 0 WHERE outcome IS NOT NULL;

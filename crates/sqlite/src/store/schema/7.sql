@@ -1,7 +1,7 @@
--- The runs of a session as a list has them.
+-- Lists of the runs of a session, ordered by age.
 CREATE INDEX runs_by_session_age ON runs (session, created, run_id) WHERE session IS NOT NULL;
 
--- The runs of a tag in the same order: when each was created.
+-- Lists of the runs with a tag, in the same order.
 ALTER TABLE tags ADD COLUMN created INTEGER;
 
 UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run);

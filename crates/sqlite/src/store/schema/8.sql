@@ -1,2 +1,2 @@
--- The tokens that a run has spent on models, as JSON. Of a run that began before this it is not known here; its events have it.
+-- The token usage of a run, as JSON. NULL for runs that started before this version; their events contain it.
 ALTER TABLE runs ADD COLUMN usage TEXT;

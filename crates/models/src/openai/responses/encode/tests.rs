@@ -1,4 +1,4 @@
-//! What the adapter sends.
+//! Tests of encoded requests.
 
 use agentflow_core::message::{
     Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult,
@@ -86,7 +86,7 @@ fn what_another_model_thought_stays_behind() {
     let sent = input([Message::new(Role::Assistant, answer), result("c", ToolStatus::Success, "1")]);
     let types: Vec<_> = sent.as_array().expect("a list").iter().map(|item| item["type"].clone()).collect();
     assert_eq!(types, ["function_call", "function_call_output"]);
-    // Nothing follows the second one, so it would be refused.
+    // No output follows the second reasoning item, so it must be omitted.
     let answer = vec![opaque("m", reasoning("a")), text("Hm"), opaque("m", reasoning("b"))];
     let sent = input([Message::new(Role::Assistant, answer), Message::user("go on")]);
     assert_eq!((sent.as_array().map(Vec::len), &sent[0]["id"]), (Some(3), &json!("a")));

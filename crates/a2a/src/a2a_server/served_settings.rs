@@ -1,0 +1,155 @@
+//! Settings and limits of a server, and the state that all its requests share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
+use super::skill_offer::SkillOffer;
+use crate::a2a::A2aProvider;
+use agentflow_core::runtime::Runtime;
+use agentflow_http::{CallerSlots, CallerTurns};
+
+/// Maximum number of concurrent task lists of one caller; further ones wait.
+const MOST_LISTS_OF_CALLER: usize = 4;
+
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) description: String,
+    pub(super) provider: Option<A2aProvider>,
+    pub(super) agents: BTreeSet<Arc<str>>,
+    pub(super) workflows: BTreeSet<Arc<str>>,
+    /// Card sections by workflow.
+    pub(super) sections: BTreeMap<String, Value>,
+    pub(super) default_skill: Option<String>,
+    pub(super) security: Option<(BTreeMap<String, Value>, Vec<Value>)>,
+    pub(super) grants: Vec<Arc<str>>,
+    pub(super) auth: Option<AuthHook>,
+    pub(super) clients_approve: bool,
+    pub(super) public_url: Option<String>,
+    pub(super) hosts: BTreeSet<String>,
+    pub(super) origins: BTreeSet<String>,
+    pub(super) max_body: usize,
+    pub(super) body_timeout: Duration,
+    pub(super) max_requests: usize,
+    pub(super) max_streams: usize,
+    pub(super) max_requests_of_caller: usize,
+    pub(super) max_streams_of_caller: usize,
+    pub(super) max_open_tasks: usize,
+    pub(super) max_wait: Duration,
+    pub(super) max_stream: Duration,
+    #[cfg(feature = "push")]
+    pub(super) push: Option<agentflow_tools::HttpRequest>,
+    /// HTTP client for push notifications, if they are supported.
+    /// Skills that are shown only on the extended card.
+    pub(super) extended: BTreeSet<Arc<str>>,
+    /// Media types of files that agents accept.
+    pub(super) input_files: Vec<String>,
+    /// Names of files of runs that are returned to clients.
+    pub(super) output_files: Vec<String>,
+    pub(super) max_file: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "agentflow".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            description: "Agents and workflows of this program.".to_owned(),
+            provider: None,
+            agents: BTreeSet::new(),
+            workflows: BTreeSet::new(),
+            sections: BTreeMap::new(),
+            default_skill: None,
+            security: None,
+            grants: Vec::new(),
+            auth: None,
+            clients_approve: false,
+            public_url: None,
+            hosts: BTreeSet::new(),
+            origins: BTreeSet::new(),
+            max_body: 1 << 20,
+            body_timeout: Duration::from_secs(30),
+            max_requests: 256,
+            max_streams: 256,
+            max_requests_of_caller: 64,
+            max_streams_of_caller: 64,
+            max_open_tasks: 1000,
+            max_wait: Duration::from_secs(300),
+            max_stream: Duration::from_secs(3600),
+            #[cfg(feature = "push")]
+            push: None,
+            extended: BTreeSet::new(),
+            input_files: Vec::new(),
+            output_files: Vec::new(),
+            max_file: 1 << 20,
+        }
+    }
+}
+
+/// State shared by all requests of a server. It contains nothing about single tasks.
+pub(super) struct Shared {
+    pub(super) runtime: Runtime,
+    pub(super) settings: Settings,
+    pub(super) offers: Vec<Arc<SkillOffer>>,
+    pub(super) requests: Arc<Semaphore>,
+    pub(super) streams: Arc<Semaphore>,
+    /// Limits of concurrent requests and streams per caller.
+    pub(super) requests_of: Arc<CallerSlots>,
+    pub(super) streams_of: Arc<CallerSlots>,
+    /// Limits concurrent task lists. Each list reads many runs.
+    pub(super) lists_of: Arc<CallerTurns>,
+    #[cfg(feature = "push")]
+    pub(super) push: Option<super::push::Push>,
+}
+
+impl Shared {
+    pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
+        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
+        let requests_of = CallerSlots::new(settings.max_requests_of_caller);
+        let streams_of = CallerSlots::new(settings.max_streams_of_caller);
+        let lists_of = CallerTurns::new(MOST_LISTS_OF_CALLER);
+        #[cfg(feature = "push")]
+        let push =
+            settings.push.clone().zip(runtime.store()).map(|(request, store)| {
+                super::push::Push::new(request, store, &settings.name, settings.auth.is_some())
+            });
+        Self {
+            runtime,
+            settings,
+            offers,
+            requests,
+            streams,
+            requests_of,
+            streams_of,
+            lists_of,
+            #[cfg(feature = "push")]
+            push,
+        }
+    }
+
+    /// Returns `true` if the server sends push notifications.
+    pub(super) fn notifies(&self) -> bool {
+        #[cfg(feature = "push")]
+        let notifies = self.push.is_some();
+        #[cfg(not(feature = "push"))]
+        let notifies = false;
+        notifies
+    }
+
+    /// Returns the skill with this name, as it occurs in a URL.
+    pub(super) fn offer(&self, name: &str) -> Option<&Arc<SkillOffer>> {
+        self.offers.iter().find(|offer| *offer.name == *name)
+    }
+
+    /// Returns the caller of a request to a server without authentication.
+    pub(super) fn anybody() -> A2aCaller {
+        A2aCaller::new(ANYBODY)
+    }
+}

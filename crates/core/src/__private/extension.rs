@@ -1,0 +1,138 @@
+//! Seams for the crates above the core: settings that an extension keeps in a runtime, tools that are named by an address,
+//! and the entries of a configuration.
+
+use std::any::Any;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::agent::RunRequest;
+use crate::context::Context;
+pub use crate::definition::Known;
+#[cfg(feature = "documents")]
+pub use crate::document::{open_values, read_values};
+use crate::error::Error;
+pub use crate::error::with_causes;
+pub use crate::event::named_question;
+pub use crate::future::{BoxFuture, Exclusive};
+pub use crate::mask::{self, HiddenTexts};
+use crate::model::SecretProvider;
+pub use crate::model::{ModelServer, adapter_of, full_name, provider_named};
+use crate::run::{Events, Host};
+pub use crate::run::{FirstEvents, asks_approval};
+pub use crate::runtime::owner_of_notes;
+use crate::runtime::{ConfigProblem, Runtime, RuntimeBuilder};
+use crate::store::{Store, StoreError};
+pub use crate::text_file;
+pub use crate::tool::{CallAnswer, WaitingCall, ask_within_call, is_dotted, wire_name};
+use crate::tool::{ToolRef, ToolsetRef};
+pub use crate::workflow::{ListedNode, question_of};
+
+/// Settings that extensions keep in a runtime, one value for each type.
+#[derive(Clone, Copy)]
+pub struct RuntimeParts<'h>(pub(crate) &'h Host);
+
+impl<'h> RuntimeParts<'h> {
+    /// Returns the value of a type.
+    pub fn get<T: Any + Send + Sync>(self) -> Option<&'h T> {
+        self.0.part::<T>()
+    }
+}
+
+/// Finds the tool behind an address, such as the address of an agent of another program. The linker collects the entries.
+pub struct ToolAddresses {
+    /// Returns `None` for a name that is not an address of this kind. It connects to nothing.
+    pub tool: fn(RuntimeParts<'_>, &str) -> Option<Result<ToolRef, String>>,
+}
+
+inventory::collect!(ToolAddresses);
+
+/// Keeps a value in the runtime. It replaces an earlier value of its type.
+#[must_use]
+pub fn with_part<T: Any + Send + Sync>(mut builder: RuntimeBuilder, part: T) -> RuntimeBuilder {
+    builder.host.set_part(part);
+    builder
+}
+
+/// Returns the source of keys of a builder.
+pub fn secrets(builder: &RuntimeBuilder) -> Arc<dyn SecretProvider> {
+    Arc::clone(&builder.host.secrets)
+}
+
+/// Returns the source of keys of a runtime.
+pub fn secrets_of(runtime: &Runtime) -> Arc<dyn SecretProvider> {
+    Arc::clone(&runtime.host().secrets)
+}
+
+/// Reports an entry of the configuration that cannot be used.
+pub fn report_problem(builder: &mut RuntimeBuilder, problem: ConfigProblem) {
+    builder.problems.push(problem);
+}
+
+/// Adds a provider of models. If its entry cannot be used, opening a model fails with the reason.
+#[must_use]
+pub fn with_provider(
+    builder: RuntimeBuilder,
+    name: &str,
+    server: Result<ModelServer, ConfigProblem>,
+) -> RuntimeBuilder {
+    builder.configured_provider(name, server)
+}
+
+/// Adds a toolset. It replaces an earlier toolset of its name.
+pub fn add_toolset(builder: &mut RuntimeBuilder, toolset: ToolsetRef) {
+    builder.configured_toolset(toolset);
+}
+
+/// Adds a tool. It replaces an earlier tool of its name.
+pub fn add_tool(builder: &mut RuntimeBuilder, tool: ToolRef) {
+    builder.configured_tool(tool);
+}
+
+/// Opens the file of a store with the store crate that is linked; `None` without such a crate.
+pub async fn open_store(file: PathBuf) -> Option<Result<Arc<dyn Store>, StoreError>> {
+    Some(crate::store::open_store_file()?(file).await)
+}
+
+/// Sets the store of a builder.
+pub fn set_store(builder: &mut RuntimeBuilder, store: Arc<dyn Store>) {
+    builder.host.set_store(store);
+}
+
+/// Returns the events of the run that a call belongs to, from the first one.
+pub fn events_of(cx: &Context) -> Events {
+    Events::new(Arc::clone(cx.run()), 0)
+}
+
+/// Returns `true` if the run that a call belongs to is stopping.
+pub fn is_stopping(cx: &Context) -> bool {
+    cx.run().is_stopping()
+}
+
+/// Writes the pending events of the run that a call belongs to.
+///
+/// # Errors
+/// The store's error.
+pub async fn commit(cx: &Context) -> Result<(), StoreError> {
+    cx.run().log.commit().await
+}
+
+/// Returns a sentence without the data that the runtime's redaction removes.
+pub fn redacted(runtime: &Runtime, sentence: impl fmt::Display) -> String {
+    runtime.host().redacted(sentence)
+}
+
+/// Returns the maximum size of the output of a step, in bytes.
+pub fn max_output_bytes(runtime: &Runtime) -> usize {
+    runtime.host().max_output_bytes
+}
+
+/// Has a request announce the first events of its run.
+pub fn announce_events(request: &mut RunRequest, events: FirstEvents) {
+    request.first_events = Some(events);
+}
+
+/// Returns the error of an input that is not JSON.
+pub fn value_error(name: &Arc<str>, error: &serde_json::Error) -> Error {
+    Error::value(name, error)
+}

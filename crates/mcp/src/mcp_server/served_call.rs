@@ -1,0 +1,82 @@
+//! Executes tool calls, which are not recorded, and determines the caller and its scopes.
+//! `served_run.rs` executes calls of agents and workflows.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::{FutureExt, StreamExt};
+use rmcp::RoleServer;
+use rmcp::model::CallToolResult;
+use rmcp::service::RequestContext;
+
+use super::call_progress::ShownProgress;
+#[cfg(feature = "server-http")]
+use super::http_callers::McpCaller;
+use super::offered::Offer;
+use super::served_answer;
+use super::server_settings::Shared;
+use agentflow_core::__private::extension::events_of;
+use agentflow_core::error::Result;
+use agentflow_core::message::ToolCall;
+
+/// Calls a tool. Dropping the future cancels the call.
+pub(super) async fn tool(
+    shared: &Shared,
+    offer: &Offer,
+    arguments: String,
+    context: &RequestContext<RoleServer>,
+    mut shown: ShownProgress,
+) -> Result<CallToolResult> {
+    let tool = shared.runtime.tool(&offer.name).await?;
+    let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);
+    let cx = shared.runtime.context();
+    let grants = grants(shared, context);
+    let mut called = pin!(shared.runtime.invoke_at(&cx, &tool, &call, &grants));
+    if !shown.is_wanted() {
+        return Ok(served_answer::of_tool(offer, &called.await?));
+    }
+    let mut events = events_of(&cx);
+    let result = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.next() => shown.show(&event.kind).await,
+            result = &mut called => break result,
+        }
+    };
+    // Sends the events that the tool emitted immediately before it returned.
+    while let Some(Some(event)) = events.next().now_or_never() {
+        shown.show(&event.kind).await;
+    }
+    Ok(served_answer::of_tool(offer, &result?))
+}
+
+#[cfg(feature = "server-http")]
+/// Returns the scopes of a call: the server's and the caller's.
+pub(super) fn grants(shared: &Shared, context: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
+    let of_caller = http_caller(context).into_iter().flat_map(McpCaller::scopes);
+    shared.settings.grants.iter().chain(of_caller).cloned().collect()
+}
+
+#[cfg(not(feature = "server-http"))]
+/// Returns the scopes of a call. Without HTTP, these are the server's, because streams do not
+/// authenticate the client.
+pub(super) fn grants(shared: &Shared, _: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
+    shared.settings.grants.clone()
+}
+
+#[cfg(feature = "server-http")]
+pub(super) fn caller(context: &RequestContext<RoleServer>) -> Option<String> {
+    http_caller(context).map(|caller| caller.name().to_owned())
+}
+
+#[cfg(not(feature = "server-http"))]
+pub(super) fn caller(_: &RequestContext<RoleServer>) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "server-http")]
+/// Returns the authenticated caller of the request. The transport keeps the head of the HTTP
+/// request in the extensions of the message.
+pub(super) fn http_caller(context: &RequestContext<RoleServer>) -> Option<&McpCaller> {
+    context.extensions.get::<http::request::Parts>()?.extensions.get()
+}
