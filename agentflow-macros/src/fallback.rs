@@ -8,7 +8,7 @@ use syn::{Type, Visibility};
 
 use crate::function::{Function, any_token};
 
-/// Writes a stub of a tool's struct. The program does not compile, so the tool is never called.
+/// Generates a stub of a tool's struct. The program does not compile, so the tool is never called.
 pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
     quote! {
         #[doc(hidden)]
@@ -32,7 +32,7 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
     }
 }
 
-/// Writes a stub of an agent's struct. Its agent takes `params` arguments of any type, if the
+/// Generates a stub of an agent's struct. Its agent takes `params` arguments of any type, if the
 /// number is known, and returns text.
 pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, params: Option<usize>) -> TokenStream {
     let agent = params.map(|params| {
@@ -61,8 +61,8 @@ pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, para
     }
 }
 
-/// Writes a stub of a workflow's struct, with the types of the workflow if they are known, so that
-/// its uses need no type annotations.
+/// Generates a stub of a workflow's struct, with the types of the workflow if they are known, so
+/// that its uses need no type annotations.
 pub(crate) fn workflow_stub(
     krate: &syn::Path,
     vis: &Visibility,
@@ -88,7 +88,7 @@ pub(crate) fn workflow_stub(
     }
 }
 
-/// Writes the function of a refused workflow. If its body uses forms that only the macro
+/// Generates the function of a refused workflow. If its body uses forms that only the macro
 /// understands, or would be reported again, the compiler gets the function without its body. The
 /// body is kept under `#[cfg(any())]`, so that editors still see every token.
 pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {

@@ -54,9 +54,9 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
 
 /// Returns an expression for the tool that a path names.
 ///
-/// `<path as PathTool>` would give a poor error for a plain function, because the path names no
-/// type. Therefore the path is imported as `PlainFunction`. The import of a tool brings its struct.
-/// The import of a plain function brings no type, so `PlainFunction` resolves to
+/// `<path as PathTool>` would give a poor error for a plain function, because the path does not
+/// name a type. Therefore the path is imported as `PlainFunction`. The import of a tool brings its
+/// struct. The import of a plain function brings no type, so `PlainFunction` resolves to
 /// `__private::plain::PlainFunction`, which does not implement `PathTool` and has a custom error
 /// message.
 pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) -> TokenStream {
@@ -83,7 +83,7 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     }}
 }
 
-/// Writes an associated item of the tool that a path names. The expression may be a constant.
+/// Generates an associated item of the tool that a path names. The expression may be a constant.
 pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
     let span = ends(path).0;
     let Imports { fallback, import } = Imports::of_path(path, private);
@@ -101,7 +101,7 @@ pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> To
 
 /// Imports of the name `PlainFunction`.
 struct Imports {
-    /// The glob import that provides the plain function if the path names no type.
+    /// The glob import that provides the plain function if the path does not name a type.
     fallback: TokenStream,
     import: TokenStream,
 }

@@ -33,7 +33,7 @@ fn source(name: &Ident) -> Option<TokenStream> {
     marked(&text, (span.line(), span.column()), &name.to_string())?.parse().ok()
 }
 
-/// Replaces the name at a line and a column, both counted from 1, by [`MARK`]. Returns `None` if
+/// Replaces the name at a line and a column, both counted from 1, with [`MARK`]. Returns `None` if
 /// the name is not there, or if no `impl` can surround it because the function is not indented.
 fn marked(text: &str, (line, column): (usize, usize), name: &str) -> Option<String> {
     let start: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();

@@ -1,9 +1,9 @@
-//! Parses placeholders in a text, such as `Refund {order.id}?`. It splits the text and reads the
+//! Parses placeholders in a string, such as `Refund {order.id}?`. It splits the text and reads the
 //! paths. The caller checks the names; the compiler checks the fields.
 
 use proc_macro2::{Ident, Span};
 
-/// A part of a text.
+/// A part of a string.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Part<'t> {
     Text(&'t str),
@@ -14,7 +14,7 @@ pub(crate) enum Part<'t> {
     Wrong(&'static str),
 }
 
-/// Splits a text. `{{` and `}}` become literal braces. A placeholder must end on its line.
+/// Splits a string. `{{` and `}}` become literal braces. A placeholder must end on its line.
 pub(crate) fn parts(mut text: &str) -> Vec<Part<'_>> {
     let mut all = Vec::new();
     while let Some(at) = text.find(['{', '}']) {
@@ -75,7 +75,7 @@ fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
         return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
     }
     // A span of the expansion, because the compiler would otherwise suggest to replace the whole
-    // line by the right name.
+    // line with the right name.
     let span = Span::mixed_site().located_at(span);
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ok(Ident::new(name, span)),
@@ -85,7 +85,7 @@ fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
     }
 }
 
-/// Returns `true` if a text is a valid variable name.
+/// Returns `true` if a string is a valid variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '_') && chars.all(|c| c.is_alphanumeric() || c == '_')

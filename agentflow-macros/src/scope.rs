@@ -15,21 +15,21 @@ use syn::{
 use crate::patterns::{binds, binds_of_condition, names};
 
 /// Returns the names that an expression reads, in the order of their first use.
-pub(crate) fn of_expr(expr: &Expr) -> Vec<String> {
+pub(crate) fn names_read_by_expr(expr: &Expr) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_expr(expr);
     reads.free
 }
 
 /// Returns the names that a `let` reads.
-pub(crate) fn of_let(local: &Local) -> Vec<String> {
+pub(crate) fn names_read_by_let(local: &Local) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_let(local);
     reads.free
 }
 
 /// Returns the names that the rules of a macro may read.
-pub(crate) fn of_macro(rules: &Macro) -> Vec<String> {
+pub(crate) fn names_read_by_macro(rules: &Macro) -> Vec<String> {
     let mut reads = Reads::default();
     reads.tokens(rules.tokens.clone());
     reads.free
@@ -43,7 +43,7 @@ pub(crate) fn macro_name(ident: &Ident) -> String {
 /// Returns the position at which a block certainly reads a free name. Unknown macros are not
 /// searched, and a called name may be a function.
 pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
-    let mut reads = Reads { certain: Some(Certain { name: name.to_owned(), found: None }), ..Reads::default() };
+    let mut reads = Reads { certain: Some(NameSearch { name: name.to_owned(), found: None }), ..Reads::default() };
     reads.visit_block(block);
     reads.certain.and_then(|certain| certain.found)
 }
@@ -52,11 +52,11 @@ pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
 struct Reads {
     free: Vec<String>,
     bound: Vec<String>,
-    certain: Option<Certain>,
+    certain: Option<NameSearch>,
 }
 
 /// A name to look for.
-struct Certain {
+struct NameSearch {
     name: String,
     found: Option<Span>,
 }
@@ -284,10 +284,10 @@ impl Reads {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_expr, of_let, surely_reads};
+    use super::{names_read_by_expr, names_read_by_let, surely_reads};
 
     fn reads(text: &str) -> String {
-        of_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).join(" ")
+        names_read_by_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).join(" ")
     }
 
     #[test]
@@ -359,6 +359,6 @@ mod tests {
     fn a_let_does_not_see_itself() {
         let local: syn::Stmt = syn::parse_str("let (a, b) = f(a, c);").expect("a statement");
         let syn::Stmt::Local(local) = local else { panic!("not a let") };
-        assert_eq!(of_let(&local).join(" "), "f a c");
+        assert_eq!(names_read_by_let(&local).join(" "), "f a c");
     }
 }

@@ -9,7 +9,7 @@ use syn::{Expr, ExprCall};
 use crate::errors::{Errors, nearest};
 
 /// The action for a question that was not answered in time.
-pub(crate) enum Unanswered {
+pub(crate) enum TimeoutAction {
     /// A variant of `OnTimeout`.
     Word(Ident),
     /// A value of the type that the gate expects.
@@ -18,7 +18,7 @@ pub(crate) enum Unanswered {
 
 const WORDS: [(&str, &str); 4] = [("fail", "Fail"), ("skip", "Skip"), ("deny", "Deny"), ("approve", "Approve")];
 
-impl Unanswered {
+impl TimeoutAction {
     /// Parses the value of the option and reports an invalid one.
     pub(crate) fn read(expr: &Expr, errors: &mut Errors) -> Option<Self> {
         if let Expr::Call(ExprCall { func, args, .. }) = expr
@@ -40,7 +40,7 @@ impl Unanswered {
         found.map(|(_, variant)| Self::Word(Ident::new(variant, Span::call_site())))
     }
 
-    /// Writes the action as an `OnTimeout`. `asked` is the type of the expected answer.
+    /// Generates the action as an `OnTimeout`. `asked` is the type of the expected answer.
     pub(crate) fn expand(&self, private: &TokenStream, asked: &TokenStream) -> TokenStream {
         match self {
             Self::Word(variant) => quote!(#private::OnTimeout::#variant),

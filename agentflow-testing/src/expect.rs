@@ -30,7 +30,7 @@ impl Expectation {
     }
 }
 
-/// Runs a closure of the test and converts its panic into a text.
+/// Runs a closure of the test and converts its panic into a string.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|panic| format!("its closure panicked: {}", panic_text(&*panic)))
 }
@@ -196,8 +196,8 @@ impl Turn {
     }
 
     /// Requires that a tool call has failed with this status since the last message of the model,
-    /// and that the model receives a text that contains `text`. `call` is the name of the tool or
-    /// the id of the call.
+    /// and that the model receives text that contains `text`. `call` is the name of the tool or the
+    /// id of the call.
     pub fn expect_failure(self, call: impl Into<String>, status: ToolStatus, text: impl Into<String>) -> Self {
         let (call, text) = (call.into(), text.into());
         self.expecting(move |request| {

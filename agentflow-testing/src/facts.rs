@@ -1,4 +1,4 @@
-//! Extracts facts from the events of a run: its final text, the calls of a tool, the order of two
+//! Extracts facts from the events of a run: its final text, the calls to a tool, the order of two
 //! events, its totals.
 //!
 //! [`assert_trace`](crate::assert_trace()) compares a run as a whole.
@@ -43,7 +43,7 @@ pub struct RecordedToolCall {
     pub outcome: Option<Result<Value, (ToolStatus, String)>>,
 }
 
-/// Returns the recorded calls of a tool in the order in which they started. It includes calls by
+/// Returns the recorded calls to a tool in the order in which they started. It includes calls by
 /// models, calls in workflow steps and mocked calls. A node that consists of a single call of a
 /// `#[tool]` function is recorded as a node and not as a tool call, unless middleware or a mock
 /// wraps the call.

@@ -53,7 +53,7 @@ pub async fn hold_time<F: Future>(work: F) -> F::Output {
     output
 }
 
-/// A store wrapper for tests with a paused clock. It wraps each call of the store in [`hold_time`].
+/// A store wrapper for tests with a paused clock. It wraps each call to the store in [`hold_time`].
 ///
 /// Runs do not poll this store for requests of other processes. With a paused clock they would poll
 /// millions of times in an hour of virtual time. Requests made in the same process still arrive.

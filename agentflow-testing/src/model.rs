@@ -251,7 +251,7 @@ impl Shared {
     }
 
     /// Returns the next turn and its name.
-    fn next(&self, request: &ModelRequest) -> Result<(TurnName, Turn), ModelError> {
+    fn next(&self, request: &ModelRequest) -> Result<(TurnPosition, Turn), ModelError> {
         let mut state = self.state();
         state.calls += 1;
         if self.capturing.load(Ordering::Relaxed) {
@@ -261,7 +261,7 @@ impl Shared {
         if let Some(endless) = &self.endless {
             // The lock is released, because the closure may use this model.
             drop(state);
-            let name = TurnName { turn: call, lane: None };
+            let name = TurnPosition { turn: call, lane: None };
             let mut turn = match without_panic(|| endless(request)) {
                 Ok(turn) => turn,
                 Err(problem) => return Err(self.fail(request, &name, &[problem])),
@@ -273,7 +273,7 @@ impl Shared {
             Ok(lane) => match lane.turns.pop_front() {
                 Some(turn) => {
                     lane.played += 1;
-                    return Ok((TurnName { turn: lane.played, lane: lane.key.clone() }, turn));
+                    return Ok((TurnPosition { turn: lane.played, lane: lane.key.clone() }, turn));
                 }
                 None => {
                     let of = lane.key.as_ref().map(|key| format!(" for {key:?}")).unwrap_or_default();
@@ -290,7 +290,7 @@ impl Shared {
         Err(self.record(format!("unexpected call {call} of the model: {problem}\n{}", request_text(request))))
     }
 
-    fn fail(&self, request: &ModelRequest, name: &TurnName, problems: &[String]) -> ModelError {
+    fn fail(&self, request: &ModelRequest, name: &TurnPosition, problems: &[String]) -> ModelError {
         self.record(format!("{name}: {}\n{}", problems.join(&format!("\n{name}: ")), request_text(request)))
     }
 
@@ -305,7 +305,7 @@ impl Shared {
         let mut problems = state.failures.clone();
         for lane in &state.lanes {
             for (turn, at) in lane.turns.iter().zip(lane.played + 1..) {
-                let name = TurnName { turn: at, lane: lane.key.clone() };
+                let name = TurnPosition { turn: at, lane: lane.key.clone() };
                 problems.push(format!("{name} was never asked for: {}", turn.summary()));
             }
         }
@@ -348,12 +348,12 @@ impl State {
 }
 
 /// Position of a turn, as shown in failures.
-struct TurnName {
+struct TurnPosition {
     turn: usize,
     lane: Option<String>,
 }
 
-impl fmt::Display for TurnName {
+impl fmt::Display for TurnPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "turn {}", self.turn)?;
         match &self.lane {

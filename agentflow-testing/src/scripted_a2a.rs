@@ -43,7 +43,7 @@ impl A2aTurn {
         Self { does, text: None, works_first: false, breaks_off: false }
     }
 
-    /// Completes the task with a text as its result.
+    /// Completes the task with text as its result.
     pub fn text(result: impl Into<String>) -> Self {
         let result = Some(json!({"text": result.into()}));
         Self::new(Does::Task { state: "TASK_STATE_COMPLETED", says: None, result })

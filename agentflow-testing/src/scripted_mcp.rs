@@ -376,7 +376,8 @@ impl Script {
     /// id of the request that subscribed to changes.
     fn message(&self, message: &Value, listener: &mut Option<Value>) -> Option<Vec<u8>> {
         let (method, id) = (message["method"].as_str().unwrap_or_default(), message["id"].clone());
-        let result = |result: Value| Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.of_era(result)})));
+        let result =
+            |result: Value| Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)})));
         let error = |code: i32, message: &str| {
             Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
         };
@@ -517,7 +518,7 @@ impl Script {
     ) -> Option<Vec<u8>> {
         match answer {
             McpAnswer::Result(result) => {
-                Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.of_era(result)})))
+                Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)})))
             }
             McpAnswer::Error(code, message) => {
                 Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
@@ -577,7 +578,7 @@ impl Script {
     }
 
     /// Adds the `resultType` that results of revision 2026-07-28 need.
-    fn of_era(&self, mut result: Value) -> Value {
+    fn add_result_type(&self, mut result: Value) -> Value {
         if !self.has_handshake
             && let Value::Object(result) = &mut result
         {

@@ -9,7 +9,7 @@ use crate::check::check_events;
 use crate::diff::diff;
 use crate::show::one_line;
 
-/// Expected lines: a list of texts, or one text with one expected line per line.
+/// Expected lines: a list of strings, or one text with one expected line per line.
 pub trait TraceLines {
     /// Converts the value into a list of lines.
     fn into_lines(self) -> Vec<String>;

@@ -92,20 +92,20 @@ impl Turn {
         }
     }
 
-    /// Answers with a text.
+    /// Answers with text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(Ending::Completed).and_text(text)
     }
 
-    /// Answers with a text in these pieces. A streamed run shows each piece as a delta.
+    /// Answers with text in these pieces. A streamed run shows each piece as a delta.
     pub fn pieces<S: Into<String>>(pieces: impl IntoIterator<Item = S>) -> Self {
         Self::new(Ending::Completed).and_said(Said::Text(pieces.into_iter().map(Into::into).collect()))
     }
 
     /// Calls a tool. `arguments` is any serializable value, usually `json!({..})`.
     ///
-    /// The calls of a script have the ids `call_1`, `call_2`, and so on. [`id`](Self::id) sets
-    /// another one.
+    /// The calls of a script have the ids `call_1`, `call_2`, and so on. [`id`](Self::id) sets a
+    /// different one.
     ///
     /// # Panics
     /// If the arguments cannot be serialized to JSON.
@@ -166,7 +166,7 @@ impl Turn {
         self
     }
 
-    /// Adds a text to the turn, such as an explanation next to a tool call. Elements keep the order
+    /// Adds text to the turn, such as an explanation next to a tool call. Elements keep the order
     /// in which they are added.
     pub fn and_text(self, text: impl Into<String>) -> Self {
         self.and_said(Said::Text(vec![text.into()]))

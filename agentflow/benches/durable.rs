@@ -75,7 +75,7 @@ async fn durable_chain(folder: &Path) {
             }
         })
         .await;
-        // The first round only creates the texts for the hand-written version.
+        // The first round only creates the strings for the hand-written version.
         if round > 0 {
             for (samples, value) in samples.iter_mut().zip([floor.0, ours.0, floor.1, ours.1]) {
                 samples.push(value / STEPS as f64);

@@ -143,7 +143,7 @@ async fn concurrent(file: &Path) {
 }
 
 /// Measures reading a long run, compared with hand-written code that reads and decodes the same
-/// texts, in milliseconds, and the size on the disk.
+/// strings, in milliseconds, and the size on the disk.
 async fn reading(file: &Path) {
     let run = RunId::new("0b9a3e0c-6d0f-4b2e-9a55-d3f6c2a1b7e4");
     let store = SqliteStore::open(file).await.expect("the store opens");

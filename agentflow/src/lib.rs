@@ -29,8 +29,8 @@ pub use agentflow_mcp::mcp;
 #[cfg(feature = "mcp-server")]
 #[doc(inline)]
 pub use agentflow_mcp::mcp_server;
-#[doc(inline)]
 #[doc(alias = "BuiltinTool")]
+#[doc(inline)]
 pub use agentflow_tools as tools;
 pub mod runtime {
     //! The runtime: starts runs, finds them by id, and holds what they share. [`RuntimeConfig`]

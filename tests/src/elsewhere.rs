@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 /// Messages about a call, from the side that owns the run.
 #[derive(Serialize, Deserialize)]
-enum Down {
+enum StepRequestMessage {
     Call(Box<StepCall>),
     Kept(Result<(), ExecutorError>),
     Said(StepSignal),
@@ -109,12 +109,12 @@ impl StepExecutor for Elsewhere {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (ended, outcome) = oneshot::channel();
         locked(&self.calls).insert(number, (host.clone(), Some(ended)));
-        sent(&self.to, number, &Down::Call(Box::new(call)));
+        sent(&self.to, number, &StepRequestMessage::Call(Box::new(call)));
         let (to, calls) = (self.to.clone(), Arc::clone(&self.calls));
         tokio::spawn(async move {
             loop {
                 let signal = host.signal().await;
-                sent(&to, number, &Down::Said(signal.clone()));
+                sent(&to, number, &StepRequestMessage::Said(signal.clone()));
                 if let StepSignal::Stop { .. } = signal {
                     locked(&calls).remove(&number);
                     return;
@@ -157,7 +157,7 @@ async fn read(
         let (host, batch) = host;
         // Stores the batch on a separate task, so that later messages are not delayed.
         if let Some(to) = to.upgrade() {
-            tokio::spawn(async move { sent(&to, number, &Down::Kept(host.record(batch).await)) });
+            tokio::spawn(async move { sent(&to, number, &StepRequestMessage::Kept(host.record(batch).await)) });
         }
     }
     // The executing side has ended. Dropping the senders fails the calls that still wait.
@@ -169,9 +169,9 @@ async fn serve(runtime: Runtime, mut inbox: mpsc::UnboundedReceiver<Vec<u8>>, ou
     let mut running = JoinSet::new();
     let mut lanes: HashMap<u64, (mpsc::UnboundedSender<_>, mpsc::UnboundedSender<StepSignal>)> = HashMap::new();
     while let Some(bytes) = inbox.recv().await {
-        let (number, message) = received::<Down>(&bytes);
+        let (number, message) = received::<StepRequestMessage>(&bytes);
         match message {
-            Down::Call(call) => {
+            StepRequestMessage::Call(call) => {
                 let ((kept, is_kept), (say, said)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
                 lanes.insert(number, (kept, say));
                 let recorder = Recorder {
@@ -186,8 +186,8 @@ async fn serve(runtime: Runtime, mut inbox: mpsc::UnboundedReceiver<Vec<u8>>, ou
                     sent(&outbox, number, &Up::Ended(Box::new(outcome)));
                 });
             }
-            Down::Kept(kept) => drop(lanes.get(&number).map(|(to, _)| to.send(kept))),
-            Down::Said(signal) => {
+            StepRequestMessage::Kept(kept) => drop(lanes.get(&number).map(|(to, _)| to.send(kept))),
+            StepRequestMessage::Said(signal) => {
                 let is_last = matches!(signal, StepSignal::Stop { .. });
                 drop(lanes.get(&number).map(|(_, say)| say.send(signal)));
                 if is_last {

@@ -25,7 +25,7 @@ use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
 use tracing_subscriber::{Layer, Registry, registry::LookupSpan};
 
 #[derive(Clone, Default)]
-struct Collected(Arc<Mutex<BTreeMap<u64, Span>>>);
+struct SpanCollector(Arc<Mutex<BTreeMap<u64, Span>>>);
 
 #[derive(Clone, Debug, Default)]
 struct Span {
@@ -43,7 +43,7 @@ impl Visit for Span {
     }
 }
 
-impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanCollector {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, cx: LayerContext<'_, S>) {
         let parent = cx.span(id).and_then(|span| span.parent()).map(|parent| parent.id().into_u64());
         let mut span = Span { parent, ..Span::default() };
@@ -58,7 +58,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
     }
 }
 
-impl Collected {
+impl SpanCollector {
     /// Returns the spans with this name.
     fn named(&self, name: &str) -> Vec<(u64, Span)> {
         let spans = self.0.lock().unwrap().clone();
@@ -70,7 +70,7 @@ impl Collected {
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
-    let collected = Collected::default();
+    let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let wrong = ModelError::new(ModelErrorKind::Overloaded, "xyzzy");
     let model = ScriptedModel::new([
@@ -135,7 +135,7 @@ async fn spanned(n: u32) -> Result<u32, Box<dyn std::error::Error + Send + Sync>
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn each_tool_call_has_one_span_whoever_makes_it() {
-    let collected = Collected::default();
+    let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let runtime = test_runtime().build();
     runtime.start(spanned::workflow(), (2,)).await.unwrap().result().await.unwrap();
@@ -186,7 +186,7 @@ async fn joined_agent(cx: &Context, n: u32) -> Result<String>;
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn spans_are_joined_by_session_caller_run_and_tags() {
-    let collected = Collected::default();
+    let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let script = || {
         ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 1})), Turn::text("Done.")]).named("gemini", "g-2")
@@ -233,7 +233,7 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn contents_are_recorded_when_the_host_asks_for_them() {
-    let collected = Collected::default();
+    let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let model = ScriptedModel::new([Turn::call("secret_word", json!({"of": 1})), Turn::text("It is xyzzy.")]);
     let schema = json!({"type": "object", "properties": {"of": {"type": "integer"}}});
@@ -258,7 +258,7 @@ async fn contents_are_recorded_when_the_host_asks_for_them() {
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn spans_have_the_conventions_names_and_no_contents() {
-    let collected = Collected::default();
+    let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let model = ScriptedModel::new([
         Turn::call("secret_word", json!({})).usage(Usage::new(7, 3)),

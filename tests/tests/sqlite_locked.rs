@@ -20,9 +20,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 static LOGGED: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
 static MORE: Condvar = Condvar::new();
 
-struct Collect;
+struct LogCollector;
 
-impl<S: Subscriber> Layer<S> for Collect {
+impl<S: Subscriber> Layer<S> for LogCollector {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut line = Line(String::new());
         event.record(&mut line);
@@ -43,7 +43,7 @@ impl Visit for Line {
 const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for the given number of messages about a file and returns the last one.
-fn logged(level: Level, path: &Path, times: usize) -> String {
+fn wait_for_log(level: Level, path: &Path, times: usize) -> String {
     let about = |(of, line): &&(Level, String)| *of == level && line.contains(&*path.to_string_lossy());
     let lines = LOGGED.lock().unwrap();
     let too_few = |lines: &mut Vec<_>| lines.iter().filter(about).count() < times;
@@ -66,7 +66,7 @@ struct Locked {
 async fn locked(prepare: impl AsyncFnOnce(&SqliteStore)) -> Locked {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(Collect)).unwrap();
+        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(LogCollector)).unwrap();
     });
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("runs.db");
@@ -89,14 +89,14 @@ async fn runs_wait_and_continue() {
     let (epoch, id, new) = (epochs[0], run(), RunId::new("new"));
     let mut append = store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "later")]));
     assert!((&mut append).now_or_never().is_none(), "it waits");
-    let warning = logged(Level::WARN, &path, 1);
+    let warning = wait_for_log(Level::WARN, &path, 1);
     assert!(warning.contains("has the store locked") && warning.contains("runs=\"a\""), "{warning}");
     let mut create = store.create(&new, vec![started(&new)]);
     assert!((&mut create).now_or_never().is_none(), "it waits");
     let other_handle = store.clone();
     let receive = tokio::spawn(async move { other_handle.receive(&run(), epoch).await });
     assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading continues");
-    logged(Level::WARN, &path, 2);
+    wait_for_log(Level::WARN, &path, 2);
     assert!((&mut append).now_or_never().is_none(), "it waits");
     other.execute_batch("ROLLBACK").unwrap();
     append.await.unwrap();
@@ -105,7 +105,7 @@ async fn runs_wait_and_continue() {
     assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
     store.close(&run(), epoch).await.unwrap();
     assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["later"]);
-    let end = logged(Level::INFO, &path, 1);
+    let end = wait_for_log(Level::INFO, &path, 1);
     assert!(end.contains("no longer locked"), "{end}");
 }
 
@@ -124,7 +124,7 @@ async fn a_store_that_is_dropped_while_it_waits_says_what_is_lost() {
         dropped.send(())
     });
     is_dropped.recv_timeout(LONG).expect("it does not wait for ever");
-    let lost = logged(Level::ERROR, &path, 1);
+    let lost = wait_for_log(Level::ERROR, &path, 1);
     assert!(lost.contains("these writes are lost") && lost.contains("writes=1 runs=\"a\""), "{lost}");
     other.execute_batch("ROLLBACK").unwrap();
     drop(other);
@@ -140,7 +140,7 @@ async fn an_opening_that_nobody_waits_for_is_left() {
     })
     .await;
     assert!(store.open(&run()).now_or_never().is_none(), "it waits");
-    logged(Level::WARN, &path, 1);
+    wait_for_log(Level::WARN, &path, 1);
     other.execute_batch("ROLLBACK").unwrap();
     let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")])).await;
     append.expect("nobody has opened it since");

@@ -1,5 +1,5 @@
-//! Writes the agent: the function with its body, a struct with its name, and a static. Every path
-//! is absolute. The expansion contains no logic and calls functions of the library.
+//! Generates the agent: the function with its body, a struct with its name, and a static. Every
+//! path is absolute. The expansion contains no logic and calls functions of the library.
 //! `tests/expansion/agent` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -26,7 +26,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
         None => quote!(#private::None),
         Some(ContextParam { ident, ty }) => {
             let span = ends(ty).0;
-            let of = quote_spanned!(span=> <#ty as #private::AgentContext>::of(#ident));
+            let of = quote_spanned!(span=> <#ty as #private::AgentContext>::context(#ident));
             quote!(#private::Some(#of))
         }
     };
@@ -102,7 +102,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     }
 }
 
-/// Writes the agent of a call, with instruction and message built from its arguments.
+/// Generates the agent of a call, with instruction and message built from its arguments.
 fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> (Vec<TokenStream>, TokenStream) {
     let values = agent.template.values.iter().enumerate().map(|(index, shown)| {
         let name = value_name(index);
@@ -143,8 +143,8 @@ fn value_name(index: usize) -> Ident {
     format_ident!("value{index}", span = Span::mixed_site())
 }
 
-/// Writes the JSON of a parameter or a field. If its type has no JSON form, the error is reported
-/// at the parameter's type, or for a field at the line of the instruction.
+/// Generates the JSON of a parameter or a field. If its type has no JSON form, the error is
+/// reported at the parameter's type, or for a field at the line of the instruction.
 fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenStream {
     let Param { ident, ty, .. } = &params[shown.param];
     if shown.fields.is_empty() {
@@ -159,7 +159,7 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-/// Writes the agent of a call whose arguments are read from JSON.
+/// Generates the agent of a call whose arguments are read from JSON.
 fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenStream) -> TokenStream {
     let (first, last) = ends(output);
     let arguments = local("arguments");
@@ -170,13 +170,13 @@ fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenSt
     quote!(#begin #ident>::#agent_fn #given)
 }
 
-/// Writes how the agent is called by name with JSON arguments.
+/// Generates the code that calls the agent by name with JSON arguments.
 fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &TokenStream) -> TokenStream {
     let parameters = agent.params.iter().map(|Param { ty, name, .. }| {
         // Method resolution ignores lifetimes, and a reference cannot be read from JSON.
         let read = match has_lifetime(quote!(#ty)) {
             true => quote!(#private::None),
-            false => quote!(#private::ParameterForm::<#ty>::READ),
+            false => quote!(#private::ParameterProbe::<#ty>::READ),
         };
         quote!(#private::AgentParameter::new::<#ty>(#name, #read))
     });
@@ -187,12 +187,12 @@ fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &Toke
     quote! {
         parameters: || {
             #[allow(unused_imports)]
-            use #private::UnreadParameter as _;
+            use #private::UndecodableParameter as _;
             #private::agent_parameters([#(#parameters),*])
         },
         asking: |#taken| {
             #[allow(unused_imports)]
-            use #private::AnswersText as _;
+            use #private::TextAnswerFallback as _;
             #private::Answers::<#output>::erased(#made)
         }
     }
@@ -251,13 +251,13 @@ fn options(
     if let Some(key) = output_key {
         fields.push(quote_spanned!(key.span()=> output_key: #private::Some(|| {
             #[allow(unused_imports)]
-            use #private::AnswersText as _;
+            use #private::TextAnswerFallback as _;
             #private::Answers::<#returned>::output_key(&#key)
         })));
     }
     fields.push(quote!(answering: |agent| {
         #[allow(unused_imports)]
-        use #private::AnswersText as _;
+        use #private::TextAnswerFallback as _;
         #private::Answers::<#returned>::answering(agent)
     }));
     fields.push(takes);

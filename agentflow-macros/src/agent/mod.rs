@@ -1,5 +1,5 @@
 //! Implements `#[agent]`. `parse` reads the options and `template` the doc comment, `model` is the
-//! agent as data, `validate` reports functions that cannot be an agent, and `expand` writes the
+//! agent as data, `validate` reports functions that cannot be an agent, and `expand` generates the
 //! code. The macro sees only names; the compiler checks types.
 
 mod expand;

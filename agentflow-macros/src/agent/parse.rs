@@ -1,4 +1,4 @@
-//! Parses the options of `#[agent(..)]` and reports wrong ones.
+//! Parses the options of `#[agent(..)]` and reports invalid options.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Lit, LitFloat, LitInt, LitStr, Path};
@@ -6,7 +6,7 @@ use syn::{Lit, LitFloat, LitInt, LitStr, Path};
 use crate::errors::Errors;
 use crate::options::{self, Value, small};
 
-/// The options on the function. A wrong option is reported and ignored.
+/// The options of the attribute. An invalid option is reported and ignored.
 #[derive(Default)]
 pub(super) struct AgentOptions {
     pub(super) model: Option<LitStr>,
@@ -52,8 +52,9 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
     options
 }
 
-/// Checks a model name that has a provider. A constant in the expansion checks a name without a
-/// provider, because only the library knows the models.
+/// Checks that a model name is not empty, has no surrounding spaces, and has text on both sides of
+/// its separator (`openai/gpt-5-mini`). A name without a provider, such as `gpt-5-mini`, is checked
+/// by a constant in the generated code, because only the library knows the model names.
 fn model_name(text: LitStr, errors: &mut Errors) -> Option<LitStr> {
     let name = text.value();
     let halves = name.split_once(['/', ':']);
@@ -85,7 +86,8 @@ fn prompt_cache(text: &LitStr, errors: &mut Errors) -> Option<Ident> {
     Some(Ident::new(variant, text.span()))
 }
 
-/// Returns a number that is not zero.
+/// Returns the number, or reports an error if it is zero. `nothing` completes the message "zero
+/// allows ..".
 fn some(number: LitInt, nothing: &str, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {

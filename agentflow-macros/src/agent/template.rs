@@ -8,13 +8,13 @@ use crate::docs;
 use crate::errors::{Errors, nearest};
 use crate::placeholders::{self, FieldPath, Part};
 
-/// The comment in pieces. A paragraph that shows data of the caller belongs to the user's message.
-/// All other paragraphs belong to the instruction.
+/// The parsed comment. A paragraph with a placeholder for an argument, such as `{text}`, belongs to
+/// the user's message. All other paragraphs belong to the instruction.
 #[derive(Default)]
 pub(super) struct Template {
     pub(super) instruction: Vec<Piece>,
     pub(super) message: Vec<Piece>,
-    /// The values in placeholders, each once.
+    /// The values of the placeholders, without duplicates.
     pub(super) values: Vec<Shown>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Shown {
     pub(super) span: Span,
 }
 
-/// The names that a placeholder can use.
+/// The parameter names that a placeholder can use.
 pub(super) struct ParamNames<'a> {
     pub(super) params: Vec<String>,
     pub(super) context: Option<&'a Ident>,
@@ -51,9 +51,10 @@ pub(super) struct ParamNames<'a> {
 #[derive(Default)]
 struct Paragraph {
     pieces: Vec<Piece>,
-    /// The first placeholder for data of the caller.
+    /// The first placeholder for an argument of the caller. With it, the paragraph belongs to the
+    /// message.
     data: Option<String>,
-    /// The placeholders that the author explicitly puts into the instruction with `system:`.
+    /// The placeholders with `system:`, which keeps an argument in the instruction.
     system: Vec<(String, Span)>,
 }
 
@@ -74,7 +75,8 @@ impl Template {
                 }
                 other => {
                     template.end(&mut paragraph, errors);
-                    // Its text is unknown here, so it is a separate paragraph of the instruction.
+                    // The macro cannot see the text, so it becomes a separate paragraph of the
+                    // instruction.
                     paragraph.pieces.push(Piece::Expr(Box::new(other.clone())));
                     template.end(&mut paragraph, errors);
                 }
@@ -89,7 +91,7 @@ impl Template {
         self.instruction.is_empty() && self.message.is_empty()
     }
 
-    /// Returns `true` if a placeholder shows the parameter or a field of it.
+    /// Returns `true` if a placeholder inserts the parameter or a field of it.
     pub(super) fn shows(&self, param: usize) -> bool {
         self.values.iter().any(|shown| shown.param == param)
     }
@@ -99,7 +101,7 @@ impl Template {
         let Paragraph { mut pieces, data, system } = std::mem::take(paragraph);
         let part = match &data {
             Some(data) => {
-                // The whole paragraph goes into the message, which contradicts `{system:..}`.
+                // The whole paragraph becomes part of the message, which contradicts `{system:..}`.
                 for (path, span) in system {
                     let message = format!(
                         "`{{system:{path}}}` stands in a paragraph that is sent as the user's message, since it shows \

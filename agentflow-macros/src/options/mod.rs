@@ -14,7 +14,7 @@ use syn::{Expr, Lit, LitInt, LitStr, Path, Token};
 
 pub(crate) use self::option_tables::{AGENT, NODE, TOOL, TOOL_PARAMETER, WORKFLOW};
 use self::option_tables::{Form, OptionSpec, OptionTable};
-use self::other_names::{Meant, meant};
+use self::other_names::{OptionHint, meant};
 use crate::errors::{Errors, nearest};
 
 /// An option with its parsed value.
@@ -85,9 +85,11 @@ fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> s
         // A known word of another library is a better hint than a similar name: `max_turns` does
         // not mean `max_tokens`.
         let hint = match (meant(&given, table), near) {
-            (Some(Meant::Elsewhere(remedy)), _) => remedy.to_owned(),
-            (Some(Meant::Option(spec)), _) if spec.example == spec.name => format!("did you mean `{}`?", spec.name),
-            (Some(Meant::Option(spec)), _) => format!("did you mean `{}`, as in `{}`?", spec.name, spec.example),
+            (Some(OptionHint::Elsewhere(remedy)), _) => remedy.to_owned(),
+            (Some(OptionHint::Option(spec)), _) if spec.example == spec.name => {
+                format!("did you mean `{}`?", spec.name)
+            }
+            (Some(OptionHint::Option(spec)), _) => format!("did you mean `{}`, as in `{}`?", spec.name, spec.example),
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => format!("the options are {}", names(table.specs)),
         };

@@ -1,18 +1,18 @@
-//! Names that other libraries use for these options. They are not accepted, but used for hints in
-//! errors.
+//! Names that other libraries use for the options of the attributes. The macros do not accept these
+//! names. They suggest the right option in the error message.
 
 use super::option_tables::{OptionSpec, OptionTable};
 
 /// The probable meaning of an unknown option.
-pub(super) enum Meant {
+pub(super) enum OptionHint {
     /// An option of the attribute.
     Option(&'static OptionSpec),
-    /// A hint for a setting that is not an option.
+    /// The setting exists, but not as an option. Contains a hint where to set it.
     Elsewhere(&'static str),
 }
 
-/// The options with their names in other libraries. If several options of an attribute match, the
-/// first is used.
+/// The options, each with the names that other libraries use for it. If several options of an
+/// attribute match, the first is suggested.
 const OPTIONS: &[(&str, &[&str])] = &[
     (
         "approve",
@@ -47,7 +47,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("rename", &["alias", "name"]),
 ];
 
-/// Hints for words that are not options, by attribute.
+/// Hints for settings that are not options: attribute, names of the setting, and hint.
 const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     (
         "#[agent]",
@@ -63,17 +63,17 @@ const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     ("#[workflow]", &["retries", "retry"], "write `#[node(retry = 3)]` on the `let` of the step"),
 ];
 
-/// Looks up an unknown option.
-pub(super) fn meant(given: &str, table: &OptionTable) -> Option<Meant> {
+/// Returns the probable meaning of an unknown option of an attribute.
+pub(super) fn meant(given: &str, table: &OptionTable) -> Option<OptionHint> {
     for (option, words) in OPTIONS {
         let spec = table.specs.iter().find(|spec| spec.name == *option);
         if let Some(spec) = spec.filter(|_| words.contains(&given)) {
-            return Some(Meant::Option(spec));
+            return Some(OptionHint::Option(spec));
         }
     }
     for (attribute, words, remedy) in ELSEWHERE {
         if *attribute == table.attribute && words.contains(&given) {
-            return Some(Meant::Elsewhere(remedy));
+            return Some(OptionHint::Elsewhere(remedy));
         }
     }
     None
@@ -93,8 +93,8 @@ mod tests {
             assert!(known, "`{option}` is the option of no attribute");
         }
         let found = |given, table| match meant(given, table) {
-            Some(Meant::Option(spec)) => spec.name,
-            Some(Meant::Elsewhere(remedy)) => remedy,
+            Some(OptionHint::Option(spec)) => spec.name,
+            Some(OptionHint::Elsewhere(remedy)) => remedy,
             None => "nothing",
         };
         assert_eq!(found("requires_approval", &TOOL), "approve");

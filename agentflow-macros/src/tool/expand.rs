@@ -1,6 +1,6 @@
-//! Writes the tool: the function, a struct with its name, a trait implementation and a static. The
-//! function first checks whether it is called in a workflow step, and is unchanged otherwise. Every
-//! path is absolute. The expansion contains no logic and calls functions of the library.
+//! Generates the tool: the function, a struct with its name, a trait implementation and a static.
+//! The function first checks whether it is called in a workflow step, and is unchanged otherwise.
+//! Every path is absolute. The expansion contains no logic and calls functions of the library.
 //! `tests/expansion/tool` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
@@ -11,7 +11,7 @@ use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
 use crate::function::{Function, any_token, ends, has_lifetime};
 use crate::paths;
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
@@ -24,7 +24,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         let ty = &param.ty;
         quote!(type #letter = #ty;)
     });
-    let body = announced_body(tool, function, &private);
+    let body = body_with_step_check(tool, function, &private);
     let in_step = in_step(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
@@ -85,7 +85,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     }
 }
 
-/// Writes the schema of the answer, if the return type can be repeated in other code.
+/// Generates the schema of the answer, if the return type can be repeated in other code.
 fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let ReturnType::Type(_, ty) = &function.signature.output else { return None };
     let is_opaque = any_token(quote!(#ty), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"));
@@ -101,8 +101,8 @@ fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> 
     })
 }
 
-/// Writes a compile-time check that the compensating tool takes the parameters of the tool and its
-/// output, with the same types and names. The code is never called.
+/// Generates a compile-time check that the compensating tool takes the parameters of the tool and
+/// its output, with the same types and names. The code is never called.
 fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let path = tool.options.compensate.as_ref()?;
     let ident = &function.signature.ident;
@@ -116,7 +116,7 @@ fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Opti
     let span = ends(path).0;
     let here = located(private, span);
     let takes = paths::item(path, private, &quote!(TAKES));
-    let compared = quote_spanned!(span=> #here::is_undone_by((#(#params,)* #value.agentflow_output(),), #takes));
+    let compared = quote_spanned!(span=> #here::is_compensated_by((#(#params,)* #value.agentflow_output(),), #takes));
     let parameters = paths::item(path, private, &quote!(PARAMETERS));
     let checked = quote_spanned!(span=> #here::undoes(#parameters, <#ident as #private::PathTool>::PARAMETERS));
     Some(quote! {
@@ -130,9 +130,9 @@ fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Opti
     })
 }
 
-/// Writes the function's body with a check for a workflow step in front. A `const fn` has no
+/// Generates the function's body with a check for a workflow step in front. A `const fn` has no
 /// effects and gets no check.
-fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
+fn body_with_step_check(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
     let mut body = function.body.clone().into_iter();
@@ -170,8 +170,8 @@ fn given_context<'f>(tool: &Tool, function: &'f Function) -> Option<&'f Ident> {
     }
 }
 
-/// Writes the call in a workflow step. The recorded call invokes the function again, this time as
-/// the tool of that record, and then the body runs.
+/// Generates the call in a workflow step. The recorded call invokes the function again, this time
+/// as the tool of that record, and then the body runs.
 fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let signature = &function.signature;
     let (ident, asyncness, output) = (&signature.ident, &signature.asyncness, &signature.output);
@@ -222,7 +222,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
         Some(_) => {
             let again = params.iter().map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
             let again = quote!(|(#(#params,)*)| #private::Some((#(#again,)*)));
-            let ways = quote!(#private::Ways::new(#again, #changed));
+            let ways = quote!(#private::ArgumentCopies::new(#again, #changed));
             quote!(#call.run(#given, #arguments, #ways, #made, #forms).await)
         }
         None => quote!(#call.run_now(#given, #arguments, #changed, #made, #forms)),
@@ -231,7 +231,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
         impl #ident {
             #[doc(hidden)]
             #asyncness fn __agentflow_in_step(
-                #call: #private::CallInStep,
+                #call: #private::StepToolCall,
                 #given_param
                 (#(#params,)*): (#(#types,)*),
             ) #output {
@@ -251,7 +251,7 @@ fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// Writes the method that calls the function with its decoded arguments.
+/// Generates the method that calls the function with its decoded arguments.
 fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
@@ -296,8 +296,8 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     }
 }
 
-/// Writes the function's value and the tool's answer made from it. A type that cannot be an answer
-/// is reported at the return type.
+/// Generates the function's value and the tool's answer made from it. A type that cannot be an
+/// answer is reported at the return type.
 fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
@@ -364,7 +364,7 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
     if let Some((timeout, _)) = options.approve_timeout {
         fields.push(quote!(approve_timeout_ms: #private::Some(#timeout)));
     }
-    if let Some((_, Unanswered::Word(variant))) = &options.on_timeout {
+    if let Some((_, TimeoutAction::Word(variant))) = &options.on_timeout {
         fields.push(quote!(on_timeout: #private::OnTimeout::#variant));
     }
     if !options.scopes.is_empty() {

@@ -1,6 +1,6 @@
 //! Implements `#[tool]`. `parse` reads the options, `model` is the tool as data, `validate` reports
-//! functions that cannot be a tool, and `expand` writes the code. The function is kept unchanged.
-//! Its body is only searched for the name `cx`.
+//! functions that cannot be a tool, and `expand` generates the code. The function is kept
+//! unchanged. Its body is only searched for the name `cx`.
 
 mod expand;
 mod model;

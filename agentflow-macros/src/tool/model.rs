@@ -47,7 +47,7 @@ pub(super) fn tool(options: ToolOptions, function: &mut Function, errors: &mut E
     for (index, input) in function.signature.inputs.iter_mut().enumerate() {
         // `validate` reports `self`.
         let FnArg::Typed(input) = input else { continue };
-        let attrs = Attrs::take(input, &krate, errors);
+        let attrs = ParamAttrs::take(input, &krate, errors);
         match bare(&input.ty) {
             Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 attrs.refuse_for_context(errors);
@@ -68,7 +68,7 @@ pub(super) fn tool(options: ToolOptions, function: &mut Function, errors: &mut E
     Tool { krate, name, name_span, description, context, params, options }
 }
 
-fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Option<Param> {
+fn param(input: &PatType, attrs: ParamAttrs, index: usize, errors: &mut Errors) -> Option<Param> {
     let ident = match &*input.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => &pat.ident,
         Pat::Wild(wild) => {
@@ -119,7 +119,7 @@ fn resource_name(pattern: &Pat, ty: &Type) -> Option<String> {
 }
 
 /// The `#[tool]` attributes and the documentation of one parameter.
-struct Attrs {
+struct ParamAttrs {
     description: TokenStream,
     options: ParamOptions,
     /// The first `#[tool(..)]`.
@@ -128,7 +128,7 @@ struct Attrs {
     doc: Option<Attribute>,
 }
 
-impl Attrs {
+impl ParamAttrs {
     fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
         let description = docs::description(&input.attrs, krate);
         let mut taken =

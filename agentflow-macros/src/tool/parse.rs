@@ -1,4 +1,5 @@
-//! Parses the options of `#[tool(..)]` on a function and its parameters, and reports wrong ones.
+//! Parses the options of `#[tool(..)]` on a function and its parameters, and reports invalid
+//! options.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, LitInt, LitStr, Path};
@@ -6,7 +7,7 @@ use syn::{Attribute, LitInt, LitStr, Path};
 use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::options::{self, Value, small};
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 /// The options on the function. A wrong option is reported and ignored.
 #[derive(Default)]
@@ -22,7 +23,7 @@ pub(super) struct ToolOptions {
     pub(super) approve: bool,
     /// Milliseconds, with the span of the option for errors.
     pub(super) approve_timeout: Option<(u64, Span)>,
-    pub(super) on_timeout: Option<(Ident, Unanswered)>,
+    pub(super) on_timeout: Option<(Ident, TimeoutAction)>,
     pub(super) scopes: Vec<LitStr>,
     pub(super) blocking: Option<Span>,
     pub(super) max_output: Option<LitInt>,
@@ -56,7 +57,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
                 Err(message) => errors.at(text, message),
             },
             ("on_timeout", Value::Expr(expr)) => {
-                options.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+                options.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
             }
             ("effects", Value::Text(text)) => options.effects = effects(&text, errors),
             ("retry", Value::Number(number)) => options.retry = small(number, errors),

@@ -7,7 +7,7 @@ use syn::{GenericParam, ReturnType, Safety, Type};
 use super::model::{Param, Tool};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, has_impl, is_name, mutable_context, named_context};
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 /// Number of `ToolFn..` traits in the library.
 const MAX_PARAMS: usize = 16;
@@ -52,7 +52,7 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
         errors.at_span(span, "nobody is asked about a call of this tool; add `approve`, or remove `approve_timeout`");
     }
     match &options.on_timeout {
-        Some((option, Unanswered::Answer(_))) => {
+        Some((option, TimeoutAction::Answer(_))) => {
             errors.at(option, "the question about a call is answered with a yes or a no; write `deny` or `approve`");
         }
         Some((option, _)) if options.approve_timeout.is_none() => {

@@ -1,4 +1,4 @@
-//! Writes compile-time checks that bound values own their data. The checks are at the end of
+//! Generates compile-time checks that bound values own their data. The checks are at the end of
 //! straight-line code, where all types are known. They add no nodes.
 
 use proc_macro2::{Span, TokenStream};
@@ -7,7 +7,7 @@ use quote::quote_spanned;
 use super::nodes::Writer;
 
 impl Writer<'_> {
-    /// Writes a check for each value that was bound since `first`.
+    /// Generates a check for each value that was bound since `first`.
     pub(super) fn owned(&self, first: usize) -> TokenStream {
         let checks = self.bound[first..].iter().map(|(variable, span)| {
             let (private, _) = self.at(*span);

@@ -12,7 +12,7 @@ use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::function::any_token;
 use crate::options::{self, Value, small};
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 /// The options on the function. A wrong option is reported and ignored.
 #[derive(Default)]
@@ -22,17 +22,17 @@ pub(super) struct WorkflowOptions {
     pub(super) max_llm_calls: Option<LitInt>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) stop: Option<Ident>,
-    pub(super) first: FirstQuestion,
+    pub(super) first: StartApproval,
     pub(super) decider: Option<Path>,
     krate: Option<Path>,
 }
 
 /// The question to a person before the workflow starts.
 #[derive(Default)]
-pub(super) struct FirstQuestion {
+pub(super) struct StartApproval {
     pub(super) text: Option<LitStr>,
     pub(super) timeout_ms: Option<u64>,
-    pub(super) on_timeout: Option<(Ident, Unanswered)>,
+    pub(super) on_timeout: Option<(Ident, TimeoutAction)>,
 }
 
 impl WorkflowOptions {
@@ -64,7 +64,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 limit = Some(given.name);
             }
             ("on_timeout", Value::Expr(expr)) => {
-                options.first.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+                options.first.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
             }
             ("decider", Value::Path(path)) => options.decider = Some(path),
             ("crate", Value::Path(path)) => options.krate = Some(path),
@@ -72,7 +72,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
-    let FirstQuestion { text, timeout_ms, on_timeout } = &options.first;
+    let StartApproval { text, timeout_ms, on_timeout } = &options.first;
     if let (Some(limit), None, None) = (limit, text, on_timeout) {
         errors.at(
             limit,
@@ -86,7 +86,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 "no question before this workflow has an end; add `approve = \"run it?\", approve_timeout = \"7d\"`",
             );
         }
-        Some((option, Unanswered::Answer(_))) => {
+        Some((option, TimeoutAction::Answer(_))) => {
             errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
         }
         _ => {}
@@ -294,7 +294,7 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
             },
             ("approve_timeout", Value::Text(text)) => policy.approve_timeout_ms = milliseconds(&text, errors),
             ("on_timeout", Value::Expr(expr)) => {
-                policy.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+                policy.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
             }
             ("concurrency", Value::Number(number)) => policy.concurrency = some(number, "step", errors),
             ("repeatable", Value::Expr(expr)) => match *expr {

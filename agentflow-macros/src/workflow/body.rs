@@ -1,6 +1,6 @@
 //! Reads a body: classifies each `let` and statement as a step, a value or a check, and finds the
 //! output. `choices` reads choices, `forms` reads forms, and `refuse` reports unsupported code. It
-//! writes no code.
+//! does not generate code.
 
 use proc_macro2::Span;
 use quote::quote;
@@ -99,7 +99,7 @@ impl Reader<'_> {
 
     /// Returns `true` if the rules of a macro use variables of the body.
     fn is_read_by(&self, rules: &ItemMacro) -> bool {
-        let names = scope::of_macro(&rules.mac);
+        let names = scope::names_read_by_macro(&rules.mac);
         rules.ident.is_some() && self.scope.iter().any(|(name, _)| names.contains(name))
     }
 

@@ -62,7 +62,7 @@ pub(super) fn of(expr: &Expr, env: &Env) -> Calls {
     Calls { functions, expr, direct, first: TokenStream::new() }
 }
 
-/// Writes the statements that bind the functions.
+/// Generates the statements that bind the functions.
 pub(super) fn bindings(functions: &[(Ident, Expr)]) -> TokenStream {
     functions.iter().map(|(variable, path)| quote!(let #variable = #path;)).collect()
 }

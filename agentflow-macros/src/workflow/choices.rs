@@ -1,5 +1,5 @@
 //! Reads choices: `if`, `match` and `let .. else` whose arms contain steps or end the workflow. A
-//! matched value is computed once, before the choice. It writes no code.
+//! matched value is computed once, before the choice. It does not generate code.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -9,7 +9,7 @@ use syn::{Block, Expr, ExprGroup, ExprIf, ExprMatch, ExprParen, ExprTry, Pat, St
 
 use super::attrs;
 use super::body::{Reader, Value, is_choice_of_ends};
-use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
+use super::model::{Arm, Node, Route, RouteHead, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
 use super::stable::{PartialView, calls_methods, is_stable};
@@ -46,7 +46,7 @@ impl Reader<'_> {
         let mut arms = Vec::new();
         let mut next = test;
         loop {
-            let head = ArmHead::of_if(&next);
+            let head = ArmHead::from_if(&next);
             let condition = self.condition(*next.cond, head.uncertain, out);
             let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
             arms.push(self.arm(ArmHead { name, ..head }, next.then_branch, value));
@@ -55,16 +55,16 @@ impl Reader<'_> {
             match other {
                 // A condition that awaits may only be evaluated if the conditions before it are
                 // false.
-                Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::of_if(&other).uncertain) => {
+                Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::from_if(&other).uncertain) => {
                     next = other;
                 }
                 Some(Expr::If(other)) => {
                     let other = block_of(Expr::If(other));
-                    arms.push(self.arm(ArmHead::of("else"), other, value));
+                    arms.push(self.arm(ArmHead::named("else"), other, value));
                     break;
                 }
                 Some(Expr::Block(other)) => {
-                    arms.push(self.arm(ArmHead::of("else"), other.block, value));
+                    arms.push(self.arm(ArmHead::named("else"), other.block, value));
                     break;
                 }
                 _ if value.is_wrapped() => {
@@ -77,12 +77,12 @@ impl Reader<'_> {
                 }
                 _ => {
                     let empty = Block { brace_token: syn::token::Brace(next.if_token.span), stmts: Vec::new() };
-                    arms.push(self.arm(ArmHead::of("else"), empty, Value::Plain));
+                    arms.push(self.arm(ArmHead::named("else"), empty, Value::Plain));
                     break;
                 }
             }
         }
-        Some(Route { head: Head::If(conditions), arms })
+        Some(Route { head: RouteHead::If(conditions), arms })
     }
 
     /// Replaces the parts of a condition that are computed once in nodes before it. `binds` is
@@ -173,7 +173,7 @@ impl Reader<'_> {
             let lints = others.into_iter().filter(attrs::is_lint).map(attrs::before_statement).collect();
             arms.push(self.arm(ArmHead { name, cfgs, lints, ..head }, block, value));
         }
-        Some(Route { head: Head::Match(cases), arms })
+        Some(Route { head: RouteHead::Match(cases), arms })
     }
 
     fn arm(&mut self, head: ArmHead, mut block: Block, value: Value) -> Arm {
@@ -253,7 +253,7 @@ impl Reader<'_> {
         }));
     }
 
-    /// Replaces the receiver of the last method by a name.
+    /// Replaces the receiver of the last method with a name.
     fn looked_into(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
         match &mut expr {
             Expr::Try(ExprTry { expr: inner, .. })
@@ -381,12 +381,12 @@ struct ArmHead {
 }
 
 impl ArmHead {
-    fn of(name: &str) -> Self {
+    fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// Collects the names that the condition of an `if` binds.
-    fn of_if(test: &ExprIf) -> Self {
+    fn from_if(test: &ExprIf) -> Self {
         let (condition, block) = (&test.cond, &test.then_branch);
         Self::reading(patterns_of(condition), &quote!(#condition #block))
     }

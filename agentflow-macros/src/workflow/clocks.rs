@@ -1,22 +1,22 @@
-//! Detects, by spelling, calls that read a clock, random numbers or the environment. A step with
-//! such a call starts after all steps above it. `purity` detects other expressions that depend on
-//! more than their values.
+//! Detects calls that read a clock, random numbers or the environment. The names decide, since a
+//! macro does not know the called functions. A step with such a call starts after all steps above
+//! it. `purity` detects the other expressions that depend on more than the values in them.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 
-/// Functions without arguments that return a new, constant value.
+/// Functions without arguments that construct the same value on every call.
 const MAKING: [&str; 4] = ["default", "empty", "new", "once"];
 
 /// Methods that read a clock or shared state.
 const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
 
-/// Modules whose functions depend on the environment, with any arguments.
+/// Modules whose functions depend on the environment, with or without arguments.
 const MODULES: [&str; 3] = ["env", "fs", "rand"];
 
-/// Returns `true` if the expression contains such a call. An awaited step, such as `load().await`,
-/// does not count.
+/// Returns `true` if the expression contains a call that reads the environment. An awaited step,
+/// such as `load().await`, does not count.
 pub(super) fn looks_outside(expr: &impl ToTokens) -> bool {
     looks(expr.to_token_stream())
 }
@@ -61,14 +61,14 @@ fn is_empty(arguments: &TokenTree) -> bool {
     matches!(arguments, TokenTree::Group(group) if group.stream().is_empty())
 }
 
-/// Returns `true` if a function with this name and without arguments takes its value from the
-/// environment.
+/// Returns `true` if a call to a function with this name and without arguments probably reads the
+/// environment. Constructors and names in upper case do not.
 fn gets(name: &Ident) -> bool {
     let name = name.unraw().to_string();
     !MAKING.contains(&name.as_str()) && !name.chars().next().is_some_and(char::is_uppercase)
 }
 
-/// Returns `true` if the name is the declaration of a function.
+/// Returns `true` if the name follows `fn` or `async`, so that it is not a call.
 fn is_function(tokens: &[TokenTree], at: usize) -> bool {
     at > 0 && matches!(&tokens[at - 1], TokenTree::Ident(word) if word == "fn" || word == "async")
 }

@@ -66,7 +66,7 @@ pub(super) enum Before {
 }
 
 /// Code and values that an expression needs in front of it.
-pub(super) struct Needs {
+pub(super) struct ReadRequirements {
     /// Variables with the handles to read, each once.
     pub(super) handles: Vec<Ident>,
     /// Variables of the values, one for each handle.
@@ -118,7 +118,7 @@ impl Env {
                 meaning.push_str(&code::normal(&local.pat, self));
             }
         }
-        let needs = self.resolve(&scope::of_let(&local));
+        let needs = self.resolve(&scope::names_read_by_let(&local));
         if let (Some(one_type), Some(init)) = (one_type, &mut local.init) {
             let value = &init.expr;
             init.expr = syn::parse_quote!(#one_type.same(#value));
@@ -129,7 +129,7 @@ impl Env {
     /// Binds a macro whose rules use variables of the body. Each reader defines it again with its
     /// own variables.
     pub(super) fn macro_rules(&mut self, rules: &ItemMacro) {
-        let needs = self.resolve(&scope::of_macro(&rules.mac));
+        let needs = self.resolve(&scope::names_read_by_macro(&rules.mac));
         let meaning = code::normal(&rules.mac.tokens, self);
         self.push(Kind::View { binds: Vec::new(), code: Before::Statement(quote!(#rules)), needs, meaning });
         if let (Some(last), Some(ident)) = (self.bindings.last_mut(), &rules.ident) {
@@ -143,7 +143,7 @@ impl Env {
         let Some(init) = &local.init else { return };
         let (attrs, pat, value) = (&local.attrs, &local.pat, &init.expr);
         let meaning = code::normal(value, self);
-        let mut needs = self.resolve(&scope::of_let(local));
+        let mut needs = self.resolve(&scope::names_read_by_let(local));
         needs.push(last);
         let code = Before::Statement(quote! {
             #(#attrs)* let #pat = match #private::Chosen(#recorded).value() {
@@ -162,7 +162,7 @@ impl Env {
             Kind::Output { node, .. } => format!("@{node}."),
             _ => String::new(),
         };
-        let value = borrowed.of(handle);
+        let value = borrowed.write_item(handle);
         let attrs = attrs.iter().filter(|attr| !super::attrs::is_cfg(attr));
         let code = Before::Statement(quote!(#(#attrs)* let #pat = #value;));
         self.push(Kind::View { binds: names(pat), code, needs: vec![last], meaning });
@@ -296,15 +296,15 @@ impl Env {
 
     /// Returns the requirements of bindings since `since` with unread names. The compiler then
     /// reports unused variables in them.
-    pub(super) fn unread(&mut self, since: usize) -> Option<Needs> {
+    pub(super) fn unread(&mut self, since: usize) -> Option<ReadRequirements> {
         let unread: Vec<usize> = (since..self.bindings.len())
             .filter(|at| match &self.bindings[*at].kind {
                 Kind::View { binds, .. } => {
                     let Binding { readers, read, .. } = &self.bindings[*at];
                     *readers == 0 || binds.iter().any(|name| !read.contains(&name.unraw().to_string()))
                 }
-                // A shadowed name has a handle with another name, so the compiler would not see the
-                // user's variable.
+                // A shadowed name has a handle with a different name, so the compiler would not see
+                // the user's variable.
                 Kind::Output { name: Some(name), handle, .. } => {
                     let Binding { readers, read, .. } = &self.bindings[*at];
                     name != handle && *readers == 0 && read.is_empty()
@@ -316,13 +316,13 @@ impl Env {
     }
 
     /// Returns the requirements of an expression with these free names.
-    pub(super) fn needs(&mut self, names: &[String]) -> Needs {
+    pub(super) fn needs(&mut self, names: &[String]) -> ReadRequirements {
         let read = self.resolve(names);
         self.needed(&read, names, &[])
     }
 
     /// Views in `loud` are written without `allow`, so that the compiler warns about unused names.
-    fn needed(&mut self, read: &[usize], names: &[String], loud: &[usize]) -> Needs {
+    fn needed(&mut self, read: &[usize], names: &[String], loud: &[usize]) -> ReadRequirements {
         let mut open = read.to_vec();
         let mut wanted = vec![false; self.bindings.len()];
         let mut in_view = wanted.clone();
@@ -359,7 +359,8 @@ impl Env {
                 seen.push(name);
             }
         }
-        let mut needs = Needs { handles: Vec::new(), values: Vec::new(), before: Vec::new(), context: None, changed };
+        let mut needs =
+            ReadRequirements { handles: Vec::new(), values: Vec::new(), before: Vec::new(), context: None, changed };
         for at in wanted {
             match &self.bindings[at].kind {
                 Kind::Context(ident) => needs.context = Some(ident.clone()),
@@ -415,8 +416,8 @@ impl Env {
 }
 
 impl Borrowed {
-    /// Writes the item in the form that the pattern receives.
-    pub(super) fn of(self, item: &Ident) -> TokenStream {
+    /// Generates the item in the form that the pattern receives.
+    pub(super) fn write_item(self, item: &Ident) -> TokenStream {
         match self {
             Self::No => quote!(#item),
             Self::Whole => quote!(&#item),
@@ -425,7 +426,7 @@ impl Borrowed {
     }
 }
 
-/// Writes a tuple of any length. Above the maximum of the library, it is nested in pairs.
+/// Generates a tuple of any length. Above the maximum of the library, it is nested in pairs.
 pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
     if all.len() <= MAX_READS {
         return tuple(all);
@@ -438,7 +439,7 @@ pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and
     }
 }
 
-/// Writes the code with its requirements in front.
+/// Generates the code with its requirements in front.
 pub(super) fn after(before: &[Before], private: &TokenStream, code: TokenStream) -> TokenStream {
     let ended = Ident::new("ended", Span::mixed_site());
     before.iter().rev().fold(code, |code, before| match before {

@@ -1,4 +1,4 @@
-//! Writes the workflow: the function that runs it, a struct with its name, and its registration.
+//! Generates the workflow: the function that runs it, a struct with its name, and its registration.
 //! Every path is absolute. Each node is one builder call, whose closure contains the user's
 //! expression unchanged. `tests/expansion/workflow` shows examples.
 
@@ -7,7 +7,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, FnArg, Signature};
 
-use super::attrs::{FirstQuestion, before_statement, expected, is_lint};
+use super::attrs::{StartApproval, before_statement, expected, is_lint};
 use super::env::Env;
 use super::model::{Input, Seq, Statement, Workflow};
 use super::nodes::Writer;
@@ -15,7 +15,7 @@ use super::spans::{located, own};
 use super::syntax;
 use crate::errors::Errors;
 use crate::function::{Function, ends};
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Errors) -> TokenStream {
     let Workflow { krate, name, output, .. } = workflow;
@@ -158,7 +158,7 @@ fn has_ends(body: &Seq) -> bool {
     body.statements.iter().any(leaves) || body.tail.leaves
 }
 
-/// Writes the context that the function passes on.
+/// Generates the context that the function passes on.
 fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
     let Some(context) = &workflow.context else { return quote!(#private::None) };
     let Some(given) = &context.ident else { return quote!(#private::None) };
@@ -188,11 +188,11 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     if let Some(decider) = &workflow.decider {
         settings.extend(quote!(#steps.decider(#decider);));
     }
-    let FirstQuestion { text, timeout_ms, on_timeout } = &workflow.first;
+    let StartApproval { text, timeout_ms, on_timeout } = &workflow.first;
     if let Some(question) = text {
         let limit = timeout_ms.map(|limit| quote!(.approve_timeout(#private::Duration::from_millis(#limit))));
         let late = match on_timeout {
-            Some((_, Unanswered::Word(word))) => quote!(.on_timeout(#private::OnTimeout::#word)),
+            Some((_, TimeoutAction::Word(word))) => quote!(.on_timeout(#private::OnTimeout::#word)),
             _ => TokenStream::new(),
         };
         settings.extend(quote!(#steps.approve(#private::Node::new("start").approve(#question) #limit #late);));

@@ -331,7 +331,7 @@ fn refuse_await(expr: &Expr, message: &str, errors: &mut Errors) {
     }
 }
 
-/// Reports a form directly in another form. It must be a node in a block.
+/// Reports a form that is directly inside another form. It must be a node in a block.
 fn refuse_form(step: &Expr, errors: &mut Errors) {
     if let Expr::Macro(inner) = plain(step)
         && let Some(name) = form(&inner.mac)

@@ -1,4 +1,4 @@
-//! Writes a gate: its question with the values that it shows, and the type of the answer.
+//! Generates a gate: its question with the values that it shows, and the type of the answer.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -30,8 +30,8 @@ impl Writer<'_> {
             }
             None => syn::parse_quote_spanned!(question.span()=> #private::format!("{}", #question)),
         };
-        let mut names = scope::of_expr(&asked);
-        names.extend(payload.into_iter().flat_map(scope::of_expr));
+        let mut names = scope::names_read_by_expr(&asked);
+        names.extend(payload.into_iter().flat_map(scope::names_read_by_expr));
         let opened = self.open_pure(&names, env, span);
         let mut meta = self.meta(node, &[question, &payload, &answer], env);
         let shown = [&asked].into_iter().chain(payload).collect::<Vec<_>>();

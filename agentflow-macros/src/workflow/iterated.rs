@@ -1,6 +1,7 @@
-//! Finds collections over which several nodes iterate, such as `counts.keys()` in one node and
-//! `counts.values()` in another. Each node reads its own copy, and a decoded `HashMap` has another
-//! order. Therefore the compiler checks that the type of the collection has a defined order.
+//! Finds collections that several nodes iterate over, such as `counts.keys()` in one node and
+//! `counts.values()` in another. Each node decodes its own copy, and two copies of a `HashMap` can
+//! iterate in different orders. Therefore the generated code makes the compiler check that the type
+//! of the collection has a defined order.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -18,10 +19,10 @@ use crate::scope;
 const THROUGH: [&str; 8] = ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
 
 impl Writer<'_> {
-    /// Writes checks that collections with several iterating nodes have a defined order.
+    /// Generates the checks for the collections that several nodes iterate over.
     pub(super) fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
         let checks = by_several(statements, tail).into_iter().filter_map(|part| {
-            let names = scope::of_expr(&part);
+            let names = scope::names_read_by_expr(&part);
             names.iter().all(|name| env.is_local(name)).then(|| {
                 let opened = self.open(&names, env);
                 let (private, steps) = self.at(part.span().resolved_at(Span::mixed_site()));
@@ -40,8 +41,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the parts of values, such as `counts` or `order.prices`, over which more than one of
-/// these nodes iterates. Each part is taken from its second use.
+/// Returns the variables and fields, such as `counts` or `order.prices`, that more than one of
+/// these nodes iterates over. The returned expression is the second use, so errors point to it.
 fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     let nodes = statements.iter().filter_map(|statement| match statement {
         Statement::Node(node) => Some(node),
@@ -68,7 +69,7 @@ fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     several.into_iter().map(|(_, part)| part).collect()
 }
 
-/// Parts of values over which an expression iterates.
+/// Variables and fields that an expression iterates over.
 struct Found(Vec<Expr>);
 
 impl Found {
@@ -110,7 +111,7 @@ impl<'e> Visit<'e> for Found {
     }
 }
 
-/// Returns the part of a value that an expression is, references, or clones.
+/// Returns the variable or field that an expression names, also behind `&` or `.clone()`.
 fn part(expr: &Expr) -> Option<&Expr> {
     match plain(expr) {
         Expr::Reference(reference) => part(&reference.expr),

@@ -1,5 +1,5 @@
 //! Reads the parts of a condition or a matched value that are computed once before a choice, and
-//! values that each reader may compute again. It writes no code.
+//! values that each reader may compute again. It does not generate code.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
@@ -9,7 +9,7 @@ use syn::{Attribute, Expr, Pat, Type};
 
 use super::body::{Reader, Value};
 use super::model::{Node, Policy, Statement, Work};
-use super::stable::{calls_methods, computes, hoisted, is_stable};
+use super::stable::{calls_methods, computes, hoist_unstable, is_stable};
 use super::syntax::{leaves, plain};
 use crate::patterns::{as_name, names};
 
@@ -32,7 +32,7 @@ impl Reader<'_> {
         out.push(Statement::Look(Node { name, pat: Some(pat), ty, attrs, ..rest }));
     }
 
-    /// Replaces the matched expression by a name if it calls methods, so that it is computed once
+    /// Replaces the matched expression with a name if it calls methods, so that it is computed once
     /// if a method is not known.
     pub(super) fn looked(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         match calls_methods(&expr) {
@@ -73,11 +73,11 @@ impl Reader<'_> {
         expr
     }
 
-    /// Replaces the unstable parts of an expression by names of values that are computed once
+    /// Replaces the unstable parts of an expression with names of values that are computed once
     /// before it.
     pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let mut parts = Vec::new();
-        let stable = hoisted(expr, &mut |part| {
+        let stable = hoist_unstable(expr, &mut |part| {
             let name = self.part_name(&part);
             parts.push((name.clone(), part));
             name

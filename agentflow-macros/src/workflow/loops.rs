@@ -1,5 +1,5 @@
 //! Reads loops: the list that a `for` or a form iterates over, and whether its rounds can be nodes.
-//! It also preserves the grouping of expressions that come from macros. It writes no code.
+//! It also preserves the grouping of expressions that come from macros. It does not generate code.
 
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -92,7 +92,7 @@ fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
     }
 }
 
-/// Replaces the invisible groups of macros by parentheses, because generated code loses these
+/// Replaces the invisible groups of macros with parentheses, because generated code loses these
 /// groups.
 pub(super) fn keep_groups(block: &mut Block) {
     Grouped.visit_block_mut(block);

@@ -5,9 +5,9 @@
 //!   the options of nodes, and `refuse` reports unsupported code.
 //! - Data: `model` is the workflow as data. `names` names its nodes, and `env` resolves the
 //!   variables that a step reads.
-//! - Writing: `expand` writes the function and its struct, and `nodes` the nodes. `gates`,
-//!   `routes`, `rounds` and `calls` write single constructs, `places` the start conditions, `asked`
-//!   and `iterated` compile-time checks, and `code` the fingerprints.
+//! - Code generation: `expand` generates the function and its struct, and `nodes` the nodes.
+//!   `gates`, `routes`, `rounds` and `calls` generate single constructs, `places` the start
+//!   conditions, `asked` and `iterated` compile-time checks, and `code` the fingerprints.
 //! - Leaves, which all of them may use: `syntax`, `stable`, `clocks`, `purity`, `standard_names`,
 //!   `judged` and `spans`.
 
@@ -133,7 +133,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// Writes a refused workflow: the function without code that only the macro understands, all
+/// Generates a refused workflow: the function without code that only the macro understands, all
 /// errors, and a stub of its struct.
 fn refused(
     krate: &syn::Path,

@@ -4,8 +4,8 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, Expr, Item, ItemMacro, LitInt, Local, Pat, Path, Type};
 
-use super::attrs::FirstQuestion;
-use crate::unanswered::Unanswered;
+use super::attrs::StartApproval;
+use crate::unanswered::TimeoutAction;
 
 pub(super) struct Workflow {
     pub(super) krate: Path,
@@ -18,7 +18,7 @@ pub(super) struct Workflow {
     pub(super) concurrency: Option<TokenStream>,
     pub(super) max_llm_calls: Option<LitInt>,
     pub(super) timeout_ms: Option<u64>,
-    pub(super) first: FirstQuestion,
+    pub(super) first: StartApproval,
     /// The function that is called before each step.
     pub(super) decider: Option<Path>,
     /// A variant of `StopPolicy`.
@@ -162,11 +162,11 @@ pub(super) enum BranchBody {
 }
 
 pub(super) struct Route {
-    pub(super) head: Head,
+    pub(super) head: RouteHead,
     pub(super) arms: Vec<Arm>,
 }
 
-pub(super) enum Head {
+pub(super) enum RouteHead {
     /// The conditions in order. The arm after the last one is the `else`.
     If(Vec<Expr>),
     Match(syn::ExprMatch),
@@ -201,7 +201,7 @@ pub(super) struct Policy {
     pub(super) approve: Option<Approve>,
     pub(super) approve_timeout_ms: Option<u64>,
     /// The action, with the name of the option for errors.
-    pub(super) on_timeout: Option<(Ident, Unanswered)>,
+    pub(super) on_timeout: Option<(Ident, TimeoutAction)>,
     pub(super) concurrency: Option<LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
     /// The name of the option, for errors.

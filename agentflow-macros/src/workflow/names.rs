@@ -8,7 +8,7 @@ use quote::ToTokens;
 use syn::Expr;
 
 use super::code::fnv;
-use super::model::{BranchBody, Head, LambdaBody, Node, Statement, Work};
+use super::model::{BranchBody, LambdaBody, Node, RouteHead, Statement, Work};
 use super::syntax::{about, called, written};
 use crate::errors::Errors;
 use crate::patterns::as_name;
@@ -65,7 +65,7 @@ impl NodeNames {
     }
 
     /// Names all nodes that have no name yet. A node with a unique call gets the name of the call.
-    /// Several calls of one function are distinguished by their arguments.
+    /// Several calls to one function are distinguished by their arguments.
     pub(super) fn rest(&mut self, statements: &mut [Statement], tail: &mut Node, tail_name: &str) {
         let unnamed = |node: &Node| node.name.is_empty();
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -91,11 +91,11 @@ impl NodeNames {
                 && unnamed(node)
             {
                 let short = short(node);
-                node.name = self.of(&short, counts.get(&short).copied().unwrap_or(1), node);
+                node.name = self.unique_name(&short, counts.get(&short).copied().unwrap_or(1), node);
             }
         }
         if unnamed(tail) {
-            tail.name = self.of(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
+            tail.name = self.unique_name(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
         }
         // These values are rarely nodes, so they get the remaining names.
         for statement in statements {
@@ -106,7 +106,7 @@ impl NodeNames {
         }
     }
 
-    fn of(&mut self, short: &str, count: usize, node: &Node) -> String {
+    fn unique_name(&mut self, short: &str, count: usize, node: &Node) -> String {
         if count <= 1 && !self.taken.contains(short) {
             return self.free(short);
         }
@@ -141,13 +141,13 @@ fn short(node: &Node) -> String {
         },
         Work::Never(_) => "yield".to_owned(),
         Work::Route(route) => match route.head {
-            Head::If(_) => "if".to_owned(),
-            Head::Match(_) => "match".to_owned(),
+            RouteHead::If(_) => "if".to_owned(),
+            RouteHead::Match(_) => "match".to_owned(),
         },
         Work::Gate { .. } => "gate".to_owned(),
         Work::For { .. } => "for".to_owned(),
-        Work::Map { step, .. } => of_lambda(&step.step, "map"),
-        Work::Repeat { step, .. } => of_lambda(&step.step, "repeat"),
+        Work::Map { step, .. } => lambda_name(&step.step, "map"),
+        Work::Repeat { step, .. } => lambda_name(&step.step, "repeat"),
         Work::Race(_) => "race".to_owned(),
         Work::Fallback(_) => "fallback".to_owned(),
     })
@@ -158,7 +158,7 @@ fn last_word(calls: &str) -> String {
     calls.rsplit("::").next().unwrap_or_default().to_owned()
 }
 
-fn of_lambda(step: &LambdaBody, otherwise: &str) -> String {
+fn lambda_name(step: &LambdaBody, otherwise: &str) -> String {
     match step {
         LambdaBody::Future(step) => called(step),
         LambdaBody::Seq(_) => otherwise.to_owned(),
@@ -173,8 +173,8 @@ fn long(node: &Node) -> Option<String> {
         }
         Work::Route(route) => match &route.head {
             // The source text, without parts that are computed before.
-            Head::If(_) => node.calls.strip_prefix("if ").unwrap_or(&node.calls).to_owned(),
-            Head::Match(_) => node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned(),
+            RouteHead::If(_) => node.calls.strip_prefix("if ").unwrap_or(&node.calls).to_owned(),
+            RouteHead::Match(_) => node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned(),
         },
         Work::Gate { question, .. } => written(question),
         Work::For { items, .. } | Work::Map { items, .. } => written(&items.expr),

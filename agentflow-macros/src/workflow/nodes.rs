@@ -1,6 +1,6 @@
-//! Writes a node: a call of the builder with the handles that the node reads and a closure with the
-//! user's expression. `routes` writes choices, `rounds` forms and loops, and `calls` the calls of
-//! functions.
+//! Generates a node: a call to the builder with the handles that the node reads and a closure with
+//! the user's expression. `routes` generates choices, `rounds` forms and loops, and `calls` the
+//! calls of functions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,7 +10,7 @@ use syn::{Expr, Pat, Type};
 
 use super::calls::{self, Calls};
 use super::code::fingerprint;
-use super::env::{self, Env, Needs, nested};
+use super::env::{self, Env, ReadRequirements, nested};
 use super::judged::{Judged, judged};
 use super::model::{Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::rounds;
@@ -68,8 +68,8 @@ impl<'a> Writer<'a> {
         (located(self.private, span), own("steps", span))
     }
 
-    /// Writes straight-line code that ends in the handle of its output. `since` is the index of its
-    /// first binding.
+    /// Generates straight-line code that ends in the handle of its output. `since` is the index of
+    /// its first binding.
     pub(super) fn seq(&mut self, seq: &Seq, env: &mut Env, since: usize) -> TokenStream {
         let items = &seq.items;
         let first = self.bound.len();
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
                     written.extend(self.bound(node, env));
                     if node.leaves {
                         let (_, steps) = self.at(node.span);
-                        let (router, returned, returns) = ends_of(node);
+                        let (router, returned, returns) = end_variables(node);
                         let rest = self.from(&statements[at + 1..], tail, env, (since, first));
                         return quote! {
                             #written
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         let (before, handle) = match &node.work {
             Work::Route(route) if node.leaves => {
                 let ty = self.type_of(node);
-                let (before, handle) = self.route_parts(node, route, &ends_of(node).0, &ty, env);
+                let (before, handle) = self.route_parts(node, route, &end_variables(node).0, &ty, env);
                 (Some(before), handle)
             }
             _ => (None, self.node(node, env)),
@@ -185,8 +185,8 @@ impl<'a> Writer<'a> {
         self.opened(needs)
     }
 
-    fn opened(&mut self, needs: Needs) -> Opened {
-        let Needs { handles, values, before, context, changed } = needs;
+    fn opened(&mut self, needs: ReadRequirements) -> Opened {
+        let ReadRequirements { handles, values, before, context, changed } = needs;
         for name in changed {
             self.errors.at(
                 &name,
@@ -217,7 +217,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the builder call for a node: an expression that evaluates to its handle.
+    /// Generates the builder call for a node: an expression that evaluates to its handle.
     pub(super) fn node(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let ty = self.type_of(node);
         match &node.work {
@@ -265,14 +265,14 @@ impl<'a> Writer<'a> {
         meta
     }
 
-    /// Writes the line of the span. Every token needs the span; otherwise the line would be the
-    /// attribute's.
+    /// Generates the line number of a span. Every token needs the span; otherwise the line would be
+    /// the attribute's.
     pub(super) fn line(&self, span: Span) -> TokenStream {
         quote_spanned!(span=> ::core::line!())
     }
 
     fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
-        let opened = self.open(&scope::of_expr(expr), env);
+        let opened = self.open(&scope::names_read_by_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
         let (asking, place) = self.place_of_step(&[(expr, future)], env);
         meta.extend(place.method);
@@ -306,7 +306,7 @@ impl<'a> Writer<'a> {
         place.declared.in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure)))
     }
 
-    /// Writes the body of a step: an async closure that first announces the functions that it
+    /// Generates the body of a step: an async closure that first announces the functions that it
     /// calls. `item` binds the variable of a form.
     pub(super) fn body(
         &mut self,
@@ -379,8 +379,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the expression. If it ends in `?`, a function of the library converts the error into
-    /// the workflow's error type, so that a type mismatch has a helpful message.
+    /// Generates the expression. If it ends in `?`, a function of the library converts the error
+    /// into the workflow's error type, so that a type mismatch has a helpful message.
     fn tried(&self, expr: &Expr) -> TokenStream {
         match plain(expr) {
             Expr::Try(tried) if awaits(&tried.expr).is_some() => {
@@ -402,7 +402,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes an expression that must have the workflow's return type.
+    /// Generates an expression that must have the workflow's return type.
     fn output(&self, expr: &TokenStream, span: Span) -> TokenStream {
         let (output, ended) = (self.output, own("ended", span));
         quote_spanned! {span=>
@@ -415,7 +415,7 @@ impl<'a> Writer<'a> {
     }
 
     fn value(&mut self, node: &Node, expr: &Expr, ty: &TokenStream, env: &mut Env) -> TokenStream {
-        let opened = self.open(&scope::of_expr(expr), env);
+        let opened = self.open(&scope::names_read_by_expr(expr), env);
         if opened.context.is_some() {
             // Code that reads the context may have side effects, so it is a step.
             return self.step(node, expr, false, ty, env);
@@ -460,9 +460,9 @@ impl<'a> Writer<'a> {
             .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure)))
     }
 
-    /// Writes a statement without a step.
+    /// Generates a statement without a step.
     fn check(&mut self, node: &Node, expr: &Expr, env: &mut Env) -> TokenStream {
-        let opened = self.open(&scope::of_expr(expr), env);
+        let opened = self.open(&scope::names_read_by_expr(expr), env);
         let meta = self.meta(node, &[expr], env);
         let (private, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
@@ -488,9 +488,9 @@ impl<'a> Writer<'a> {
         place.declared.in_front_of(quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure)))
     }
 
-    /// Writes an arm that never has a value.
+    /// Generates an arm that never has a value.
     fn never(&mut self, node: &Node, expr: &Expr, ty: &TokenStream, env: &mut Env) -> TokenStream {
-        let opened = self.open_pure(&scope::of_expr(expr), env, node.span);
+        let opened = self.open_pure(&scope::names_read_by_expr(expr), env, node.span);
         let mut meta = self.meta(node, &[expr], env);
         let (asking, place) = self.place_of_value(&[expr], env);
         meta.extend(place.method);
@@ -512,7 +512,7 @@ impl<'a> Writer<'a> {
         declared.in_front_of(quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure)))
     }
 
-    /// Writes a closure that is not async and has no context.
+    /// Generates a closure that is not async and has no context.
     pub(super) fn pure(&self, opened: &Opened, end: &TokenStream, span: Span) -> TokenStream {
         let Opened { values, before, .. } = opened;
         let all = own("values", span);
@@ -529,7 +529,7 @@ impl<'a> Writer<'a> {
 
 /// Returns the variables of a choice that can end the workflow: its router, the marker that an end
 /// was reached, and the collection of all ends.
-pub(super) fn ends_of(node: &Node) -> (Ident, Ident, Ident) {
+pub(super) fn end_variables(node: &Node) -> (Ident, Ident, Ident) {
     let at = node.span;
     (own("router_with_ends", at), own("returned", at), own("returns", Span::call_site()))
 }

@@ -1,6 +1,6 @@
-//! Writes the start condition of a node. The condition can depend on types, so it consists of the
-//! expression with questions to the compiler and a builder call that depends on the answers. This
-//! module also writes values that each reader may compute again.
+//! Generates the start condition of a node. The condition can depend on types, so it consists of
+//! the expression with questions to the compiler and a builder call that depends on the answers.
+//! This module also writes values that each reader may compute again.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -11,7 +11,7 @@ use super::clocks::looks_outside;
 use super::env::Env;
 use super::model::{Node, Work};
 use super::nodes::Writer;
-use super::purity::{Judge, JudgedPurity, Purity};
+use super::purity::{Judge, Purity, PurityResult};
 use super::spans::{located, own};
 use crate::scope;
 
@@ -20,19 +20,19 @@ pub(super) struct Place {
     /// The method of `Node` that sets the condition.
     pub(super) method: TokenStream,
     /// Variables that receive the compiler's answers.
-    pub(super) declared: Declared,
+    pub(super) declared: AnswerVariables,
     /// Code in front of the user's code.
     pub(super) first: TokenStream,
     is_unknown: bool,
 }
 
 /// Statements in front of a builder call.
-pub(super) struct Declared(TokenStream);
+pub(super) struct AnswerVariables(TokenStream);
 
 impl Place {
-    fn new(judged: JudgedPurity, method: &str, private: &TokenStream) -> Self {
-        let JudgedPurity { purity, first } = judged;
-        let (method, declared) = (purity.place(method), Declared(purity.declared(private)));
+    fn new(judged: PurityResult, method: &str, private: &TokenStream) -> Self {
+        let PurityResult { purity, first } = judged;
+        let (method, declared) = (purity.place(method), AnswerVariables(purity.declared(private)));
         Self { method, declared, first, is_unknown: matches!(purity, Purity::Unknown) }
     }
 
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-impl Declared {
+impl AnswerVariables {
     pub(super) fn in_front_of(&self, call: TokenStream) -> TokenStream {
         let Self(declared) = self;
         if declared.is_empty() { call } else { quote!({ #declared #call }) }
@@ -54,7 +54,7 @@ impl Declared {
 }
 
 impl Writer<'_> {
-    /// Writes a value that each reader computes again if all its methods are known. Otherwise a
+    /// Generates a value that each reader computes again if all its methods are known. Otherwise a
     /// node computes and records it.
     pub(super) fn look(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else { return TokenStream::new() };
@@ -66,12 +66,12 @@ impl Writer<'_> {
         let is_local = |name: &str| env.is_local(name);
         let mut judge = Judge::new(&is_local, &private, span);
         let asking = judge.value(expr);
-        let JudgedPurity { purity, first } = judge.judged();
+        let PurityResult { purity, first } = judge.judged();
         if let Purity::Known = purity {
             env.view(&local, None, self.private);
             return TokenStream::new();
         }
-        let opened = self.open_pure(&scope::of_expr(expr), env, node.span);
+        let opened = self.open_pure(&scope::names_read_by_expr(expr), env, node.span);
         let meta = self.meta(node, &[expr], env);
         let (declared, told) = (purity.declared(&private), purity.as_pairs());
         let told = told.unwrap_or_else(|| quote!(#private::IsOther));

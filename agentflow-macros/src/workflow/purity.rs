@@ -37,13 +37,13 @@ pub(super) enum Purity {
 }
 
 impl Purity {
-    /// Writes the statements that declare the variables.
+    /// Generates the statements that declare the variables.
     pub(super) fn declared(&self, private: &TokenStream) -> TokenStream {
         let Self::IfStandard(told) = self else { return TokenStream::new() };
         quote!(#(let #told = #private::told();)*)
     }
 
-    /// Writes the method call on the node: `method`, or `method_unless` if the types decide.
+    /// Generates the method call on the node: `method`, or `method_unless` if the types decide.
     pub(super) fn place(&self, method: &str) -> TokenStream {
         let (method, unless) = (format_ident!("{method}"), format_ident!("{method}_unless"));
         match self {
@@ -53,7 +53,7 @@ impl Purity {
         }
     }
 
-    /// Writes the variables as nested pairs, for trait resolution.
+    /// Generates the variables as nested pairs, for trait resolution.
     pub(super) fn as_pairs(&self) -> Option<TokenStream> {
         match self {
             Self::Known => Some(quote!(())),
@@ -77,7 +77,7 @@ pub(super) struct Judge<'j> {
 }
 
 /// The result for a group of expressions.
-pub(super) struct JudgedPurity {
+pub(super) struct PurityResult {
     pub(super) purity: Purity,
     /// Code in front of the expressions.
     pub(super) first: TokenStream,
@@ -115,13 +115,13 @@ impl<'j> Judge<'j> {
         if self.is_unknown { expr.clone() } else { asking }
     }
 
-    pub(super) fn judged(self) -> JudgedPurity {
+    pub(super) fn judged(self) -> PurityResult {
         let (purity, first) = match (self.is_unknown, self.told.is_empty()) {
             (true, _) => (Purity::Unknown, TokenStream::new()),
             (false, true) => (Purity::Known, TokenStream::new()),
             (false, false) => (Purity::IfStandard(self.told), self.first),
         };
-        JudgedPurity { purity, first }
+        PurityResult { purity, first }
     }
 
     fn is_variable(&self, name: &str) -> bool {
@@ -508,7 +508,7 @@ fn is_constant_by_name(name: &str) -> bool {
     name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase)
 }
 
-/// Returns `true` if tokens contain a call of a function or method. A variant with values is not a
+/// Returns `true` if tokens contain a call to a function or method. A variant with values is not a
 /// call.
 fn calls_in(tokens: TokenStream) -> bool {
     let mut before: Option<String> = None;

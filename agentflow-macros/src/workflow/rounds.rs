@@ -1,4 +1,4 @@
-//! Writes the forms that repeat a step or choose among steps: `map!`, `for`, `repeat!`, `race!`,
+//! Generates the forms that repeat a step or choose among steps: `map!`, `for`, `repeat!`, `race!`,
 //! `fallback!`. The steps of a body become nodes below the node of the form.
 
 use proc_macro2::{Span, TokenStream};
@@ -11,7 +11,7 @@ use super::calls;
 use super::env::{self, Env, nested};
 use super::model::{Borrowed, Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
 use super::nodes::{Ending, Writer};
-use super::places::Declared;
+use super::places::AnswerVariables;
 use super::spans::own;
 use crate::{patterns, scope};
 
@@ -51,7 +51,7 @@ impl Writer<'_> {
         quote_spanned!(at=> { let #all = #list; #steps.for_each(#meta, #all, #reads, #closure) })
     }
 
-    /// Writes the handle of the list: an existing output, or a node that computes the list once.
+    /// Generates the handle of the list: an existing output, or a node that computes the list once.
     fn list(&mut self, node: &Node, items: &Items, env: &mut Env) -> TokenStream {
         let expr = &items.expr;
         let (private, steps) = self.at(expr.span());
@@ -61,7 +61,7 @@ impl Writer<'_> {
             let meta = self.part(node, "items", expr, env);
             return quote_spanned!(span=> #steps.items(#meta, #handle));
         }
-        let opened = self.open_pure(&scope::of_expr(expr), env, expr.span());
+        let opened = self.open_pure(&scope::names_read_by_expr(expr), env, expr.span());
         let mut meta = self.part(node, "items", expr, env);
         let (asking, place) = self.place_of_value(&[expr], env);
         meta.extend(place.method);
@@ -88,7 +88,7 @@ impl Writer<'_> {
         let begin = match env::as_name(first).and_then(|name| env.read_output(&name)) {
             Some(handle) => quote!(#handle),
             None => {
-                let opened = self.open_pure(&scope::of_expr(first), env, first.span());
+                let opened = self.open_pure(&scope::names_read_by_expr(first), env, first.span());
                 let mut meta = self.part(node, "first", first, env);
                 let (asking, place) = self.place_of_value(&[first], env);
                 meta.extend(place.method);
@@ -100,7 +100,7 @@ impl Writer<'_> {
             }
         };
         // The library calls `until` with the output of a round and with no other values.
-        for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
+        for name in until.into_iter().flat_map(scope::names_read_by_expr).filter(|name| env.is_local(name)) {
             let message = format!("`until` sees only the output of a round; return `{name}` as a part of it");
             self.errors.at(until, message);
         }
@@ -151,7 +151,7 @@ impl Writer<'_> {
             let made = match &branch.step {
                 BranchBody::Future(expr) | BranchBody::Whole(expr) => {
                     code.push(expr.to_token_stream());
-                    let opened = self.open(&scope::of_expr(expr), env);
+                    let opened = self.open(&scope::names_read_by_expr(expr), env);
                     let out = quote_spanned!(span=> _);
                     let future = matches!(branch.step, BranchBody::Future(_));
                     let mut calls = calls::asking(expr, asking.next().unwrap_or(expr), env);
@@ -177,7 +177,7 @@ impl Writer<'_> {
         place.declared.in_front_of(quote!({ #written #steps.#form(#meta, #all) }))
     }
 
-    /// Writes a step for one item or round: its reads, its closure, and the node's metadata.
+    /// Generates a step for one item or round: its reads, its closure, and the node's metadata.
     #[expect(clippy::too_many_arguments, reason = "a step, what it binds and its surroundings")]
     fn round(
         &mut self,
@@ -188,9 +188,9 @@ impl Writer<'_> {
         out: &TokenStream,
         also: &[&dyn ToTokens],
         env: &mut Env,
-    ) -> (TokenStream, TokenStream, TokenStream, Declared) {
+    ) -> (TokenStream, TokenStream, TokenStream, AnswerVariables) {
         let bound: Vec<String> = patterns::names(pat).iter().map(|ident| ident.unraw().to_string()).collect();
-        let mut names = scope::of_expr(expr);
+        let mut names = scope::names_read_by_expr(expr);
         names.retain(|name| !bound.contains(name));
         let opened = self.open(&names, env);
         // The variables of the closure belong to the code, so the fingerprint does not depend on
@@ -214,15 +214,15 @@ impl Writer<'_> {
             meta.extend(quote!(.direct().text(#text)));
         }
         let one = own("item", expr.span());
-        let value = borrowed.of(&one);
+        let value = borrowed.write_item(&one);
         let item = quote!(let #pat = #value;);
         let ending = Ending { future: true, wrapped: false, bound: false, ty: out };
         let closure = self.body(&calls, &opened, &ending, Some(&item), expr.span());
         (opened.reads, closure, meta, place.declared)
     }
 
-    /// Writes a body of several steps: its reads from outside, and a closure that adds its nodes.
-    /// `item` is the pattern of its input and how the input is borrowed.
+    /// Generates a body of several steps: its reads from outside, and a closure that adds its
+    /// nodes. `item` is the pattern of its input and how the input is borrowed.
     fn inner(&mut self, item: Option<(&Pat, Borrowed)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
         // Outputs that have more readers afterwards are the reads of the body.
         let before = env.readers();
@@ -253,7 +253,7 @@ impl Writer<'_> {
         (tuple, closure)
     }
 
-    /// Writes the metadata of a node that prepares another one, such as `notes.items`.
+    /// Generates the metadata of a node that prepares another one, such as `notes.items`.
     fn part(&mut self, node: &Node, part: &str, code: &Expr, env: &Env) -> TokenStream {
         let private = self.private;
         let name = format!("{}.{part}", node.name);
@@ -262,7 +262,7 @@ impl Writer<'_> {
         quote!(#private::Node::new(#name).line(#line).code(#code))
     }
 
-    /// Writes the handle with the type annotation of the user.
+    /// Generates the handle with the type annotation of the user.
     fn of_type(&self, handle: TokenStream, ty: Option<&Type>) -> TokenStream {
         match ty {
             Some(ty) => {

@@ -1,4 +1,4 @@
-//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and the join of their
+//! Generates an `if` or a `match` with steps in its arms: a router, the arms, and the join of their
 //! outputs. Names that a pattern binds are not passed to the nodes of the arm: each node matches
 //! the recorded value again.
 
@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 use syn::{Expr, ExprMatch, Pat, Token};
 
 use super::env::{Before, Env};
-use super::model::{Arm, Head, Node, Route, Work};
+use super::model::{Arm, Node, Route, RouteHead, Work};
 use super::nodes::Writer;
 use super::places::Place;
 use super::spans::own;
@@ -18,14 +18,14 @@ use crate::patterns::unguarded;
 use crate::scope;
 
 impl Writer<'_> {
-    /// Writes a choice as an expression that evaluates to its handle.
+    /// Generates a choice as an expression that evaluates to its handle.
     pub(super) fn route(&mut self, node: &Node, route: &Route, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let router = own("router", node.span);
         let (written, handle) = self.route_parts(node, route, &router, ty, env);
         quote!({ #written #handle })
     }
 
-    /// Writes the statements of a choice, which bind its router, and the handle of its value.
+    /// Generates the statements of a choice, which bind its router, and the handle of its value.
     pub(super) fn route_parts(
         &mut self,
         node: &Node,
@@ -38,8 +38,10 @@ impl Writer<'_> {
         let (private, steps) = self.at(span);
         let names: Vec<&String> = route.arms.iter().map(|arm| &arm.name).collect();
         let (reads_of_head, picked) = match &route.head {
-            Head::If(conditions) => (conditions.iter().flat_map(scope::of_expr).collect(), pick_if(conditions, &names)),
-            Head::Match(cases) => (reads_of_match(cases), pick_match(cases, &names)),
+            RouteHead::If(conditions) => {
+                (conditions.iter().flat_map(scope::names_read_by_expr).collect(), pick_if(conditions, &names))
+            }
+            RouteHead::Match(cases) => (reads_of_match(cases), pick_match(cases, &names)),
         };
         let opened = self.open_pure(&reads_of_head, env, span);
         let mut meta = self.meta(node, &[&picked], env);
@@ -97,13 +99,13 @@ impl Writer<'_> {
     }
 
     /// Returns the selection of an arm with questions to the compiler, and its start condition.
-    fn asked_pick(&self, head: &Head, names: &[&String], env: &Env) -> (TokenStream, Place) {
+    fn asked_pick(&self, head: &RouteHead, names: &[&String], env: &Env) -> (TokenStream, Place) {
         match head {
-            Head::If(conditions) => {
+            RouteHead::If(conditions) => {
                 let (asking, place) = self.place_of_value(&conditions.iter().collect::<Vec<_>>(), env);
                 (pick_if(&asking, names), place)
             }
-            Head::Match(cases) => {
+            RouteHead::Match(cases) => {
                 let mut bare = cases.clone();
                 bare.arms.iter_mut().for_each(|arm| *arm.body = syn::parse_quote!(()));
                 let (asking, place) = self.place_of_value(&[&Expr::Match(bare)], env);
@@ -125,12 +127,12 @@ impl Writer<'_> {
         let outside = env.enter();
         if !arm.binds.is_empty() {
             let (code, pat): (Before, TokenStream) = match &route.head {
-                Head::If(conditions) => again_if(&conditions[index], arm, self.private),
-                Head::Match(cases) => again_match(cases, index, arm, self.private),
+                RouteHead::If(conditions) => again_if(&conditions[index], arm, self.private),
+                RouteHead::Match(cases) => again_match(cases, index, arm, self.private),
             };
             let of_head = match &route.head {
-                Head::If(conditions) => conditions[index].to_token_stream(),
-                Head::Match(cases) => cases.arms[index].pat.to_token_stream(),
+                RouteHead::If(conditions) => conditions[index].to_token_stream(),
+                RouteHead::Match(cases) => cases.arms[index].pat.to_token_stream(),
             };
             // Names that the condition or the guard reads count as used.
             let used = arm.binds.iter().filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
@@ -150,7 +152,7 @@ fn reads_of_match(cases: &ExprMatch) -> Vec<String> {
     for arm in &mut bare.arms {
         *arm.body = syn::parse_quote!(());
     }
-    scope::of_expr(&Expr::Match(bare))
+    scope::names_read_by_expr(&Expr::Match(bare))
 }
 
 fn pick_if(conditions: &[Expr], names: &[&String]) -> TokenStream {
@@ -162,7 +164,7 @@ fn pick_if(conditions: &[Expr], names: &[&String]) -> TokenStream {
     quote!(#picked { #last })
 }
 
-/// Writes the user's `match` with the names of the arms as bodies.
+/// Generates the user's `match` with the names of the arms as bodies.
 fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
     let mut picked = cases.clone();
     for (arm, name) in picked.arms.iter_mut().zip(names) {
@@ -176,8 +178,8 @@ fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
     quote!(#picked)
 }
 
-/// Writes code that binds the names of an arm's conditions again. Conditions without bindings have
-/// already been true.
+/// Generates code that binds the names of an arm's conditions again. Conditions without bindings
+/// have already been true.
 fn again_if(condition: &Expr, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
     let binds = &arm.binds;
     let mut lets = Vec::new();

@@ -1,5 +1,5 @@
 //! Checks the options of a statement, `#[node(..)]` and `#[after(..)]`, against its kind, and
-//! writes the options of a node.
+//! generates the options of a node.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 
 use super::body::Reader;
 use super::model::{Approve, Policy, Work};
-use crate::unanswered::Unanswered;
+use crate::unanswered::TimeoutAction;
 
 impl Reader<'_> {
     pub(super) fn check_after(&mut self, policy: &Policy) {
@@ -62,7 +62,7 @@ impl Reader<'_> {
             let is_gate = matches!(work, Work::Gate { .. });
             if is_gate && policy.timeout_ms.is_none() {
                 self.errors.at(option, "this gate waits for its answer for ever; add `timeout = \"7d\"`");
-            } else if !is_gate && matches!(unanswered, Unanswered::Answer(_)) {
+            } else if !is_gate && matches!(unanswered, TimeoutAction::Answer(_)) {
                 self.errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
             } else if !is_gate && policy.approve_timeout_ms.is_none() {
                 self.errors.at(
@@ -82,8 +82,8 @@ impl Reader<'_> {
 }
 
 impl Policy {
-    /// Writes the builder calls that set the policy of a `Node`. The time-out action of a gate is
-    /// written with its type.
+    /// Generates the builder calls that set the policy of a `Node`. The time-out action of a gate
+    /// is written with its type.
     pub(super) fn calls(&self, name: &str, private: &TokenStream) -> TokenStream {
         let mut meta = TokenStream::new();
         if let Some(retries) = &self.retry {
@@ -114,7 +114,7 @@ impl Policy {
         }
         if let Some(timeout_ms) = self.approve_timeout_ms {
             meta.extend(quote!(.approve_timeout(#private::Duration::from_millis(#timeout_ms))));
-            if let Some((_, Unanswered::Word(variant))) = &self.on_timeout {
+            if let Some((_, TimeoutAction::Word(variant))) = &self.on_timeout {
                 meta.extend(quote!(.on_timeout(#private::OnTimeout::#variant)));
             }
         }

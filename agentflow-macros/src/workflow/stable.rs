@@ -287,37 +287,37 @@ pub(super) fn has_temporaries(expr: &Expr) -> bool {
     }
 }
 
-/// Replaces the unstable parts of an expression by names. `hoist` receives each part and returns
+/// Replaces the unstable parts of an expression with names. `hoist` receives each part and returns
 /// its name; the part is then computed once. An `&&` or `||` is one part, because its right side is
 /// not always evaluated.
-pub(super) fn hoisted(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr {
+pub(super) fn hoist_unstable(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr {
     if is_stable(&expr) {
         return expr;
     }
     match expr {
         Expr::Paren(mut inner) => {
-            *inner.expr = hoisted(*inner.expr, hoist);
+            *inner.expr = hoist_unstable(*inner.expr, hoist);
             Expr::Paren(inner)
         }
         Expr::Group(mut inner) => {
-            *inner.expr = hoisted(*inner.expr, hoist);
+            *inner.expr = hoist_unstable(*inner.expr, hoist);
             Expr::Group(inner)
         }
         Expr::Field(mut field) => {
-            *field.base = hoisted(*field.base, hoist);
+            *field.base = hoist_unstable(*field.base, hoist);
             Expr::Field(field)
         }
         Expr::Reference(mut reference) if reference.mutability.is_none() => {
-            *reference.expr = hoisted(*reference.expr, hoist);
+            *reference.expr = hoist_unstable(*reference.expr, hoist);
             Expr::Reference(reference)
         }
         Expr::Tuple(mut tuple) => {
-            tuple.elems = tuple.elems.into_iter().map(|one| hoisted(one, hoist)).collect();
+            tuple.elems = tuple.elems.into_iter().map(|one| hoist_unstable(one, hoist)).collect();
             Expr::Tuple(tuple)
         }
         // Only the receiver can be unstable here, so the method itself stays.
         Expr::MethodCall(mut call) if is_stable_method(&call) => {
-            *call.receiver = hoisted(*call.receiver, hoist);
+            *call.receiver = hoist_unstable(*call.receiver, hoist);
             Expr::MethodCall(call)
         }
         other => {
@@ -329,7 +329,7 @@ pub(super) fn hoisted(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr
 
 #[cfg(test)]
 mod tests {
-    use super::{hoisted, is_stable, is_view};
+    use super::{hoist_unstable, is_stable, is_view};
 
     fn expr(text: &str) -> syn::Expr {
         syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -394,7 +394,7 @@ mod tests {
             ("a.b", vec![]),
         ] {
             let mut found = Vec::new();
-            hoisted(expr(text), &mut |part| {
+            hoist_unstable(expr(text), &mut |part| {
                 found.push(quote::ToTokens::to_token_stream(&part).to_string());
                 quote::format_ident!("part")
             });

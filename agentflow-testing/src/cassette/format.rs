@@ -24,7 +24,7 @@ const VERSION: u64 = 1;
 pub(super) struct Tape {
     pub(super) model: ModelInfo,
     pub(super) order: Order,
-    pub(super) output_modes: Vec<OutputModeAsked>,
+    pub(super) output_modes: Vec<RecordedOutputMode>,
     pub(super) calls: Vec<Call>,
 }
 
@@ -41,13 +41,13 @@ pub(super) enum Order {
 /// The output mode that the recorded model chose for an output schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OutputModeAsked {
+pub(super) struct RecordedOutputMode {
     pub(super) schema: String,
     pub(super) with_tools: bool,
     pub(super) native: bool,
 }
 
-impl OutputModeAsked {
+impl RecordedOutputMode {
     pub(super) fn mode(&self) -> OutputMode {
         if self.native { OutputMode::Native } else { OutputMode::Tool }
     }
@@ -152,7 +152,7 @@ impl Call {
             Came::Cut | Came::Dropped => {}
         }
         // Each text is scrubbed as a whole, because a secret may be split over its pieces.
-        let mut channels: Vec<Channel> = Vec::new();
+        let mut channels: Vec<StreamedText> = Vec::new();
         for channel in self.pieces.iter().filter_map(channel_of) {
             if !channels.contains(&channel) {
                 channels.push(channel);
@@ -177,17 +177,17 @@ impl Call {
 
 /// The text that a piece belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum Channel {
+enum StreamedText {
     Text,
     Reasoning,
     Call(usize),
 }
 
-fn channel_of(piece: &ModelEvent) -> Option<Channel> {
+fn channel_of(piece: &ModelEvent) -> Option<StreamedText> {
     match piece {
-        ModelEvent::Text(_) => Some(Channel::Text),
-        ModelEvent::Reasoning(_) => Some(Channel::Reasoning),
-        ModelEvent::ToolCall(call) => Some(Channel::Call(call.index)),
+        ModelEvent::Text(_) => Some(StreamedText::Text),
+        ModelEvent::Reasoning(_) => Some(StreamedText::Reasoning),
+        ModelEvent::ToolCall(call) => Some(StreamedText::Call(call.index)),
         _ => None,
     }
 }
@@ -200,11 +200,11 @@ fn says_something(piece: &ModelEvent) -> bool {
     }
 }
 
-fn text_of(piece: &mut ModelEvent, channel: Channel) -> Option<&mut String> {
+fn text_of(piece: &mut ModelEvent, channel: StreamedText) -> Option<&mut String> {
     match piece {
-        ModelEvent::Text(text) if channel == Channel::Text => Some(text),
-        ModelEvent::Reasoning(text) if channel == Channel::Reasoning => Some(text),
-        ModelEvent::ToolCall(call) if channel == Channel::Call(call.index) => Some(&mut call.arguments),
+        ModelEvent::Text(text) if channel == StreamedText::Text => Some(text),
+        ModelEvent::Reasoning(text) if channel == StreamedText::Reasoning => Some(text),
+        ModelEvent::ToolCall(call) if channel == StreamedText::Call(call.index) => Some(&mut call.arguments),
         _ => None,
     }
 }
@@ -317,7 +317,7 @@ struct FileForm {
     model: InfoForm,
     order: Order,
     #[serde(default)]
-    output_modes: Vec<OutputModeAsked>,
+    output_modes: Vec<RecordedOutputMode>,
     #[serde(default)]
     tools: Map<String, Value>,
     calls: Vec<CallForm>,

@@ -71,7 +71,7 @@ const VARIABLE: &str = "AGENTFLOW_RECORD";
 /// A cassette never contains headers or the key of the call. The following values are removed from
 /// messages, answers and errors before the file is written: the values of environment variables
 /// whose names end in `_API_KEY`, and of `ANTHROPIC_AUTH_TOKEN`, `GITHUB_TOKEN` and `HF_TOKEN`;
-/// texts that look like a key (`Authorization: ..`, `Bearer ..`, `sk-..`, `AIza..` and the like);
+/// strings that look like a key (`Authorization: ..`, `Bearer ..`, `sk-..`, `AIza..` and the like);
 /// and values given to [`scrub`](Self::scrub), [`scrub_variable`](Self::scrub_variable) and
 /// [`scrub_with`](Self::scrub_with). Requests are scrubbed in the same way before they are
 /// compared. Keys from other sources, such as a vault, must be given to one of these methods.
@@ -92,7 +92,7 @@ impl Cassette {
     ///
     /// # Errors
     /// If the file does not exist and is not to be recorded, if it cannot be read or was recorded
-    /// with another model, if the model's name is unknown, or if `AGENTFLOW_RECORD` has another
+    /// with another model, if the model's name is unknown, or if `AGENTFLOW_RECORD` has a different
     /// value.
     pub fn new(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
         let path = path.into();
@@ -160,7 +160,8 @@ impl Cassette {
         }
     }
 
-    /// Removes a text everywhere, such as a key that is not in a variable or the name of a person.
+    /// Removes a string everywhere, such as a key that is not in a variable or the name of a
+    /// person.
     #[must_use]
     pub fn scrub(self, text: impl Into<String>) -> Self {
         self.shared.scrubber(|scrubber| scrubber.text(text.into()));
@@ -175,8 +176,8 @@ impl Cassette {
         self
     }
 
-    /// Passes every text through a function, such as a replacement by a regular expression. The
-    /// function must be idempotent, because replayed texts are scrubbed again.
+    /// Passes every string through a function, such as a replacement by a regular expression. The
+    /// function must be idempotent, because replayed strings are scrubbed again.
     ///
     /// ```
     /// # use agentflow_testing::Cassette;

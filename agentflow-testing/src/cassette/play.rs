@@ -72,10 +72,10 @@ impl Drop for Recording {
 /// A stream that replays a call.
 pub(super) struct Playing {
     shared: Arc<Shared>,
-    state: Player,
+    state: PlayingState,
 }
 
-enum Player {
+enum PlayingState {
     /// The stream has not been polled.
     Asked(Box<ModelRequest>),
     Pieces(std::vec::IntoIter<ModelEvent>, Came),
@@ -84,7 +84,7 @@ enum Player {
 
 impl Playing {
     pub(super) fn new(shared: Arc<Shared>, request: ModelRequest) -> Self {
-        Self { shared, state: Player::Asked(Box::new(request)) }
+        Self { shared, state: PlayingState::Asked(Box::new(request)) }
     }
 }
 
@@ -93,20 +93,20 @@ impl Stream for Playing {
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Item>> {
         let this = &mut *self;
-        if let Player::Asked(request) = &this.state {
+        if let PlayingState::Asked(request) = &this.state {
             match this.shared.play(request) {
                 Ok((pieces, came)) => {
                     // A caller that does not stream expects only the complete answer.
                     let pieces = if request.stream { pieces } else { Vec::new() };
-                    this.state = Player::Pieces(pieces.into_iter(), came);
+                    this.state = PlayingState::Pieces(pieces.into_iter(), came);
                 }
                 Err(error) => {
-                    this.state = Player::Ended;
+                    this.state = PlayingState::Ended;
                     return Poll::Ready(Some(Err(error)));
                 }
             }
         }
-        let Player::Pieces(pieces, came) = &mut this.state else { return Poll::Ready(None) };
+        let PlayingState::Pieces(pieces, came) = &mut this.state else { return Poll::Ready(None) };
         if let Some(piece) = pieces.next() {
             return Poll::Ready(Some(Ok(piece)));
         }
@@ -117,7 +117,7 @@ impl Stream for Playing {
             // The recorded caller dropped the call before its end, so no end is known.
             Came::Dropped => return Poll::Pending,
         };
-        this.state = Player::Ended;
+        this.state = PlayingState::Ended;
         Poll::Ready(last)
     }
 }

@@ -1,6 +1,6 @@
 //! Removes secrets and personal data from a cassette before it is written.
 //!
-//! It examines texts only. A secret that has no known form and is in no known variable must be
+//! It examines strings only. A secret that has no known form and is in no known variable must be
 //! given explicitly.
 
 use std::fmt;
@@ -14,7 +14,7 @@ pub(super) const SCRUBBED: &str = "[scrubbed]";
 /// Variables that contain keys, in addition to all names that end in [`VARIABLE_ENDS`].
 const VARIABLES: &[&str] = &["ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN"];
 const VARIABLE_ENDS: &str = "_API_KEY";
-/// Minimum length of a key. Shorter values would be found in unrelated texts.
+/// Minimum length of a key. Shorter values would be found in unrelated strings.
 const SHORTEST: usize = 8;
 
 /// Prefixes of the keys of model providers.
@@ -27,7 +27,7 @@ const NAMES: &[&str] = &["authorization", "x-api-key", "x-goog-api-key", "api-ke
 /// Authentication schemes that may precede a key.
 const SCHEMES: &[&str] = &["bearer", "basic"];
 
-/// The configured texts, variables and rules.
+/// The configured strings, variables and rules.
 #[derive(Clone, Default)]
 pub(super) struct Scrubber {
     texts: Vec<String>,
@@ -64,13 +64,14 @@ impl Scrubber {
                 texts.push(value.to_owned());
             }
         }
-        // Longer texts come first, so that a text that contains another one is replaced as a whole.
+        // Longer strings come first, so that a string that contains another one is replaced as a
+        // whole.
         texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         Ready { texts, rules: self.rules.clone() }
     }
 }
 
-/// Omits the texts and rules.
+/// Omits the strings and rules.
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scrubber").field("variables", &self.variables).finish_non_exhaustive()
@@ -84,7 +85,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Returns a text without its secrets.
+    /// Returns a string without its secrets.
     pub(super) fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.texts {
@@ -99,7 +100,7 @@ impl Ready {
         text
     }
 
-    /// Removes the secrets from all texts of a value.
+    /// Removes the secrets from all strings of a value.
     pub(super) fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
@@ -121,7 +122,7 @@ impl Ready {
     }
 }
 
-/// Replaces texts that look like a key.
+/// Replaces strings that look like a key.
 fn without_keys(text: &str) -> String {
     let mut out = String::new();
     let mut at = 0;

@@ -10,7 +10,7 @@ use agentflow::Model;
 use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema};
 
 use super::asked::Asked;
-use super::format::{self, Call, Came, Order, OutputModeAsked, Tape};
+use super::format::{self, Call, Came, Order, RecordedOutputMode, Tape};
 use super::play::{Playing, Recording};
 use super::scrub::Scrubber;
 use crate::diff::plain_diff;
@@ -93,7 +93,7 @@ impl Shared {
             Mode::Record { model, state } => {
                 let mode = model.output_mode(schema, with_tools)?;
                 let native = mode == OutputMode::Native;
-                let asked = OutputModeAsked { schema: schema.name.to_string(), with_tools, native };
+                let asked = RecordedOutputMode { schema: schema.name.to_string(), with_tools, native };
                 let mut state = locked(state);
                 if !state.tape.output_modes.contains(&asked) {
                     state.tape.output_modes.push(asked);
@@ -106,7 +106,7 @@ impl Shared {
                 modes
                     .iter()
                     .find(|asked| asked.schema == *schema.name && asked.with_tools == with_tools)
-                    .map(OutputModeAsked::mode)
+                    .map(RecordedOutputMode::mode)
                     .ok_or_else(|| {
                         format!(
                             "the cassette {} was recorded without the output type `{}`; record it again",

@@ -1,5 +1,5 @@
 //! Tracks from a run's events which steps wait for an operator's decision: interrupted steps, and
-//! the workflows that are paused because of them. It makes no decisions.
+//! the workflows that are paused because of them. It does not make decisions.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use agentflow::path::StepPath;
 /// The pending decisions. A nested workflow waits independently: it still waits if another one
 /// continues.
 #[derive(Debug, Default)]
-pub(super) struct Decisions {
+pub(super) struct PendingDecisions {
     interrupted: BTreeSet<StepPath>,
     /// Paths of the workflows that wait. The path of the run itself is empty.
     workflows: BTreeSet<StepPath>,
 }
 
-impl Decisions {
+impl PendingDecisions {
     /// Applies the next event.
     pub(super) fn apply(&mut self, event: &Event) {
         let path = &event.path;
         match &event.kind {
             EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.workflows.insert(path.clone())),
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => {}
-            // The workflow waits for another reason, or continues.
+            // The workflow waits for a different reason, or continues.
             EventKind::RunPaused { .. } | EventKind::RunResumed { recovered: false, .. } => {
                 self.workflows.remove(path);
             }
@@ -87,8 +87,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(events: &[(&str, &str, Value)]) -> Decisions {
-        let mut decisions = Decisions::default();
+    fn seen(events: &[(&str, &str, Value)]) -> PendingDecisions {
+        let mut decisions = PendingDecisions::default();
         for (path, name, payload) in events {
             let event = json!({"run_id": "run-1", "seq": 1, "time": 1, "path": path, "name": name, "payload": payload});
             decisions.apply(&from_str(&event.to_string()).unwrap());

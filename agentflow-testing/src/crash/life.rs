@@ -17,8 +17,8 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Event, RunId, Runtime};
 use futures_util::StreamExt;
 
-use super::decisions::Decisions;
-use super::messages::{Due, Mail, Scripted};
+use super::decisions::PendingDecisions;
+use super::messages::{Due, Mail, ScriptedMessage};
 use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
@@ -44,7 +44,7 @@ pub(super) struct World {
     /// Paths of the questions whose time-out is expected to expire.
     pub(super) unanswered: BTreeSet<String>,
     /// Messages that are sent to the run.
-    pub(super) messages: Vec<Scripted>,
+    pub(super) messages: Vec<ScriptedMessage>,
     pub(super) decide: Decide,
     pub(super) patience: Duration,
 }
@@ -128,7 +128,7 @@ pub(super) async fn live(
         run,
         asking: BTreeMap::new(),
         asked: BTreeSet::new(),
-        decisions: Decisions::default(),
+        decisions: PendingDecisions::default(),
         mail: Mail::default(),
     };
     let mut events = alive.events();
@@ -190,7 +190,7 @@ struct Driven<'a> {
     /// Paths of all questions so far.
     asked: BTreeSet<String>,
     /// Steps that a crash interrupted.
-    decisions: Decisions,
+    decisions: PendingDecisions,
     /// Messages that were sent.
     mail: Mail,
 }

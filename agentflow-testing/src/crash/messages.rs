@@ -8,14 +8,14 @@ use agentflow::event::{Edge, EventKind, PauseReason};
 
 /// A scripted message and the time at which it is sent.
 #[derive(Debug)]
-pub(super) struct Scripted {
-    pub(super) moment: Moment,
+pub(super) struct ScriptedMessage {
+    pub(super) moment: SendTime,
     pub(super) text: String,
 }
 
 /// The time at which a message is sent.
 #[derive(Debug)]
-pub(super) enum Moment {
+pub(super) enum SendTime {
     /// When the run waits for a message and all earlier messages of this kind were sent.
     Waits,
     /// After the step with this path has started.
@@ -70,11 +70,11 @@ impl Mail {
     }
 
     /// Returns the messages that the run has not received.
-    fn open<'s>(&self, script: &'s [Scripted]) -> Vec<&'s Scripted> {
+    fn open<'s>(&self, script: &'s [ScriptedMessage]) -> Vec<&'s ScriptedMessage> {
         let mut received = [self.received.as_slice(), &self.taken].concat();
         // Messages are matched by text, and each received message accounts for one scripted
         // message.
-        let is_open = |message: &&Scripted| match received.iter().position(|text| *text == message.text) {
+        let is_open = |message: &&ScriptedMessage| match received.iter().position(|text| *text == message.text) {
             Some(at) => {
                 received.swap_remove(at);
                 false
@@ -85,35 +85,35 @@ impl Mail {
     }
 
     /// Returns the first message whose step has started.
-    pub(super) fn of_a_step<'s>(&self, script: &'s [Scripted]) -> Option<&'s str> {
-        let is_due = |message: &&&Scripted| match &message.moment {
-            Moment::Begun(path) => self.begun.contains(path),
-            Moment::Waits => false,
+    pub(super) fn of_a_step<'s>(&self, script: &'s [ScriptedMessage]) -> Option<&'s str> {
+        let is_due = |message: &&&ScriptedMessage| match &message.moment {
+            SendTime::Begun(path) => self.begun.contains(path),
+            SendTime::Waits => false,
         };
         self.open(script).iter().find(is_due).map(|message| message.text.as_str())
     }
 
     /// Returns the next action, if one is due.
-    pub(super) fn due<'s>(&self, script: &'s [Scripted]) -> Option<Due<'s>> {
+    pub(super) fn due<'s>(&self, script: &'s [ScriptedMessage]) -> Option<Due<'s>> {
         if let Some(text) = self.of_a_step(script) {
             return Some(Due::Send(text));
         }
         if !self.waits || self.closed {
             return None;
         }
-        let next = self.open(script).into_iter().find(|message| matches!(message.moment, Moment::Waits));
+        let next = self.open(script).into_iter().find(|message| matches!(message.moment, SendTime::Waits));
         Some(next.map_or(Due::Close, |message| Due::Send(&message.text)))
     }
 
     /// Describes the messages of a finished run that were never sent.
-    pub(super) fn never_sent(&self, script: &[Scripted]) -> Option<String> {
+    pub(super) fn never_sent(&self, script: &[ScriptedMessage]) -> Option<String> {
         let open = self.open(script);
         if open.is_empty() {
             return None;
         }
-        let why = open.iter().map(|Scripted { moment, text }| match moment {
-            Moment::Waits => format!("the run never waits for the message `{text}`: only a live run does"),
-            Moment::Begun(path) => format!("no step `{path}` begins, so that the message `{text}` is never sent"),
+        let why = open.iter().map(|ScriptedMessage { moment, text }| match moment {
+            SendTime::Waits => format!("the run never waits for the message `{text}`: only a live run does"),
+            SendTime::Begun(path) => format!("no step `{path}` begins, so that the message `{text}` is never sent"),
         });
         let begun: Vec<String> =
             self.begun.iter().filter(|path| !path.is_empty()).map(|path| format!("`{path}`")).collect();

@@ -38,7 +38,7 @@ pub use self::effects::EffectLog;
 pub use self::kill::{KillReport, KillTest};
 pub use self::life::Interruption;
 use self::life::{LifeEnd, World, live};
-use self::messages::{Mail, Moment, Scripted};
+use self::messages::{Mail, ScriptedMessage, SendTime};
 pub use self::report::{CrashReport, StepReport};
 use self::store::{Cut, Side};
 use self::subject::{OfAgent, OfWorkflow, Subject};
@@ -97,7 +97,7 @@ impl CrashTest {
         Out: NodeValue,
         I: IntoInputs<In> + 'static,
     {
-        Self::of(OfWorkflow { workflow: workflow.clone(), input, compensates: false })
+        Self::from_subject(OfWorkflow { workflow: workflow.clone(), input, compensates: false })
     }
 
     /// Creates a test of an agent with this request. The test replaces the agent's runtime.
@@ -106,10 +106,10 @@ impl CrashTest {
         O: Send + Sync + 'static,
         R: Into<RunRequest> + 'static,
     {
-        Self::of(OfAgent { agent: agent.clone(), request })
+        Self::from_subject(OfAgent { agent: agent.clone(), request })
     }
 
-    fn of(subject: impl Subject + 'static) -> Self {
+    fn from_subject(subject: impl Subject + 'static) -> Self {
         let world = World {
             describe: Arc::new(|builder| builder),
             answers: BTreeMap::new(),
@@ -167,7 +167,7 @@ impl CrashTest {
     /// # }
     /// ```
     pub fn message(mut self, text: impl Into<String>) -> Self {
-        self.world.messages.push(Scripted { moment: Moment::Waits, text: text.into() });
+        self.world.messages.push(ScriptedMessage { moment: SendTime::Waits, text: text.into() });
         self
     }
 
@@ -177,7 +177,7 @@ impl CrashTest {
     /// crash, the message is sent before another process continues the run, unless it is in the
     /// journal. The test fails if the step never starts.
     pub fn message_during(mut self, step: impl Into<String>, text: impl Into<String>) -> Self {
-        self.world.messages.push(Scripted { moment: Moment::Begun(step.into()), text: text.into() });
+        self.world.messages.push(ScriptedMessage { moment: SendTime::Begun(step.into()), text: text.into() });
         self
     }
 

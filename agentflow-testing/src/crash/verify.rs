@@ -72,7 +72,7 @@ pub(super) struct Verdict {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Last<'e> {
+enum LastStepEvent<'e> {
     Started { repeatable: bool },
     Retrying,
     Failed { at: usize },
@@ -86,7 +86,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
         Err(found) => found.problems().to_vec(),
     };
     let mut steps: BTreeMap<String, Began> = BTreeMap::new();
-    let mut last: BTreeMap<(String, &str), Last> = BTreeMap::new();
+    let mut last: BTreeMap<(String, &str), LastStepEvent> = BTreeMap::new();
     let mut reset = None;
     // Index of the last retry or reset of each node.
     let mut retried: BTreeMap<String, usize> = BTreeMap::new();
@@ -107,7 +107,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 retried.insert(path, at);
             }
             EventKind::NodeRetrying { .. } => {
-                last.insert(key, Last::Retrying);
+                last.insert(key, LastStepEvent::Retrying);
                 retried.insert(path, at);
             }
             EventKind::NodeFailed { error, .. } => {
@@ -115,7 +115,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                     steps.entry(path.clone()).or_default().interrupted += 1;
                     interrupted.insert(path);
                 }
-                last.insert(key, Last::Failed { at });
+                last.insert(key, LastStepEvent::Failed { at });
             }
             EventKind::ToolFailed { result, .. } => {
                 if result.status == ToolStatus::Interrupted {
@@ -125,9 +125,9 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 // The call was stopped. The agent or workflow that contains it may call it again
                 // when it is resumed.
                 let stopped = matches!(result.status, ToolStatus::Interrupted | ToolStatus::Cancelled)
-                    && matches!(last.get(&key), Some(Last::Started { repeatable: true }));
+                    && matches!(last.get(&key), Some(LastStepEvent::Started { repeatable: true }));
                 if !stopped {
-                    last.insert(key, Last::Ended { name: event.name(), at });
+                    last.insert(key, LastStepEvent::Ended { name: event.name(), at });
                 }
             }
             _ if what == "started" && subject != "run" => {
@@ -136,13 +136,13 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 // counts.
                 let counts = !matches!(subject, "agent" | "workflow");
                 began.times += usize::from(counts);
-                let before = last.insert(key, Last::Started { repeatable: is_repeatable(&event.kind) });
+                let before = last.insert(key, LastStepEvent::Started { repeatable: is_repeatable(&event.kind) });
                 let again = match before {
                     None => continue,
-                    Some(Last::Started { repeatable: true }) => Again::Interrupted,
-                    Some(Last::Retrying) => Again::Retried,
-                    Some(Last::Failed { at }) if reset.is_some_and(|reset| reset > at) => Again::Operator,
-                    Some(Last::Started { repeatable: false }) => {
+                    Some(LastStepEvent::Started { repeatable: true }) => Again::Interrupted,
+                    Some(LastStepEvent::Retrying) => Again::Retried,
+                    Some(LastStepEvent::Failed { at }) if reset.is_some_and(|reset| reset > at) => Again::Operator,
+                    Some(LastStepEvent::Started { repeatable: false }) => {
                         problems.push(format!(
                             "`{path}` must not simply be repeated; it began, has no end on record, and began again \
                              (event {})",
@@ -150,18 +150,18 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                         ));
                         continue;
                     }
-                    Some(Last::Failed { .. }) => {
+                    Some(LastStepEvent::Failed { .. }) => {
                         problems.push(format!("`{path}` had failed for good and began again (event {})", event.seq));
                         continue;
                     }
                     // A new attempt at a node continues a nested agent or workflow that failed in
                     // the previous attempt.
-                    Some(Last::Ended { name: "workflow.failed" | "agent.failed", at })
+                    Some(LastStepEvent::Ended { name: "workflow.failed" | "agent.failed", at })
                         if retried.iter().any(|(node, retried)| *retried > at && is_within(&path, node)) =>
                     {
                         continue;
                     }
-                    Some(Last::Ended { name: end, .. }) => {
+                    Some(LastStepEvent::Ended { name: end, .. }) => {
                         problems.push(format!("`{path}` had ended ({end}) and began again (event {})", event.seq));
                         continue;
                     }
@@ -171,7 +171,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 }
             }
             _ if matches!(what, "completed" | "failed") && subject != "run" => {
-                last.insert(key, Last::Ended { name: event.name(), at });
+                last.insert(key, LastStepEvent::Ended { name: event.name(), at });
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::ProviderFormat;
 
-/// An answer of a [`FakeProvider`](super::FakeProvider): a text, calls of tools, or both.
+/// An answer of a [`FakeProvider`](super::FakeProvider): text, tool calls, or both.
 ///
 /// ```
 /// use agentflow_testing::FakeReply;
@@ -29,7 +29,7 @@ struct FakeCall {
 }
 
 impl FakeReply {
-    /// Creates a reply with a text.
+    /// Creates a text reply.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), calls: Vec::new() }
     }

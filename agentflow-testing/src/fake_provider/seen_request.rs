@@ -26,13 +26,13 @@ pub(super) enum Speaker {
     Tool,
 }
 
-/// A call of a tool.
+/// A call to a tool.
 pub(super) struct SeenCall {
     pub(super) at: String,
     /// Id of the call. Empty in a format without required ids.
     pub(super) id: String,
     pub(super) name: String,
-    /// The arguments, or `None` if they are a text that is not JSON.
+    /// The arguments, or `None` if they are a string that is not JSON.
     pub(super) arguments: Option<Value>,
 }
 
@@ -71,28 +71,28 @@ impl SeenTurn {
     pub(super) fn all(format: ProviderFormat, body: &Value) -> Vec<Self> {
         match format {
             ProviderFormat::OpenAiChat => {
-                items(&body["messages"], "messages").into_iter().map(|(at, message)| of_chat(at, message)).collect()
+                items(&body["messages"], "messages").into_iter().map(|(at, message)| parse_chat(at, message)).collect()
             }
-            ProviderFormat::OpenAiResponses => of_responses(&body["input"]),
+            ProviderFormat::OpenAiResponses => parse_responses(&body["input"]),
             ProviderFormat::Anthropic => items(&body["messages"], "messages")
                 .into_iter()
-                .map(|(at, message)| of_anthropic(at, message))
+                .map(|(at, message)| parse_anthropic(at, message))
                 .collect(),
             ProviderFormat::Gemini => {
-                items(&body["contents"], "contents").into_iter().map(|(at, turn)| of_gemini(at, turn)).collect()
+                items(&body["contents"], "contents").into_iter().map(|(at, turn)| parse_gemini(at, turn)).collect()
             }
         }
     }
 }
 
-fn of_chat(at: String, message: &Value) -> SeenTurn {
+fn parse_chat(at: String, message: &Value) -> SeenTurn {
     let speaker = match message["role"].as_str() {
         Some("system" | "developer") => Speaker::System,
         Some("assistant") => Speaker::Model,
         Some("tool") => Speaker::Tool,
         _ => Speaker::User,
     };
-    // This format allows an empty text, but not a missing one.
+    // This format allows an empty string, but not a missing one.
     let is_missing = message["content"].is_null() && message["refusal"].is_null();
     let mut turn = SeenTurn::new(speaker, at, is_missing);
     for (at, call) in items(&message["tool_calls"], &format!("{}.tool_calls", turn.at)) {
@@ -110,7 +110,7 @@ fn of_chat(at: String, message: &Value) -> SeenTurn {
 }
 
 /// Parses turns from items. Consecutive items of one author form a turn.
-fn of_responses(input: &Value) -> Vec<SeenTurn> {
+fn parse_responses(input: &Value) -> Vec<SeenTurn> {
     let mut turns: Vec<SeenTurn> = Vec::new();
     if input.is_string() {
         turns.push(SeenTurn::new(Speaker::User, "input".to_owned(), is_empty(input)));
@@ -147,7 +147,7 @@ fn of_responses(input: &Value) -> Vec<SeenTurn> {
     turns
 }
 
-fn of_anthropic(at: String, message: &Value) -> SeenTurn {
+fn parse_anthropic(at: String, message: &Value) -> SeenTurn {
     let content = &message["content"];
     let is_model = message["role"] == "assistant";
     let mut turn = SeenTurn::new(if is_model { Speaker::Model } else { Speaker::User }, at, is_empty(content));
@@ -168,7 +168,7 @@ fn of_anthropic(at: String, message: &Value) -> SeenTurn {
     turn
 }
 
-fn of_gemini(at: String, content: &Value) -> SeenTurn {
+fn parse_gemini(at: String, content: &Value) -> SeenTurn {
     let is_model = content["role"] == "model";
     let mut turn =
         SeenTurn::new(if is_model { Speaker::Model } else { Speaker::User }, at, is_empty(&content["parts"]));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::ready::{Ready, Way};
 use crate::expect::without_panic;
 
-/// An expected call of a mock, with its answer.
+/// An expected call to a mock, with its answer.
 ///
 /// Start with the expected arguments ([`any`](Self::any), [`with`](Self::with),
 /// [`containing`](Self::containing), [`matching`](Self::matching)), then set the answer
@@ -168,7 +168,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// The expected calls of a mock: a list of [`Call`]s in order, or one of the other forms.
+/// The expected calls to a mock: a list of [`Call`]s in order, or one of the other forms.
 #[derive(Clone, Debug)]
 pub struct Calls {
     expected: VecDeque<Call>,

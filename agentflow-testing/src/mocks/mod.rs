@@ -1,8 +1,8 @@
-//! Mocks replace tools, agents, workflows and persons by name, check their calls and collect
+//! Mocks replace tools, agents, workflows and people by name, check their calls and collect
 //! mismatches.
 //!
 //! [`Mocks`] contains the expected calls and implements the runtime's `Replacement` trait. `calls`
-//! matches calls of tools, agents and workflows with [`Call`], `questions` matches questions to
+//! matches calls to tools, agents and workflows with [`Call`], `questions` matches questions to
 //! persons with [`ExpectedQuestion`], and `ready` produces the answers.
 //!
 //! Only the named callees are replaced: the scheduler, the policies and everything around a
@@ -31,9 +31,9 @@ use self::ready::Ready;
 use crate::run_error::panic_when_dropped;
 use crate::time::test_runtime;
 
-/// Mocks of tools, agents, workflows and persons by name, for all runs of a runtime.
+/// Mocks of tools, agents, workflows and people by name, for all runs of a runtime.
 ///
-/// Each mock has a list of expected [`Call`]s in order. It answers every call of the named callee:
+/// Each mock has a list of expected [`Call`]s in order. It answers every call to the named callee:
 /// by an agent, in a workflow step, in a function that a step calls, or in a workflow that is a
 /// tool of an agent. Scopes, approvals, time-outs, retries and the journal are real.
 ///
@@ -47,7 +47,7 @@ use crate::time::test_runtime;
 /// last clone on the thread of the test or call `finish`.
 ///
 /// If a step calls a function with its own error type, use [`Call::fails_with`] to return an error
-/// of this type. A text with [`Call::fails`] is enough if the type implements
+/// of this type. A string with [`Call::fails`] is enough if the type implements
 /// `From<agentflow::Error>`.
 ///
 /// ```

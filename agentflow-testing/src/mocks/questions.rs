@@ -58,7 +58,7 @@ impl ExpectedQuestion {
         Self { path: path.into(), tool: false, text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
     }
 
-    /// Expects a question about a call of this tool, or a question that this tool asks itself, such
+    /// Expects a question about a call to this tool, or a question that this tool asks itself, such
     /// as [`ask_user`](agentflow::ask_user()). The path of the call does not matter.
     pub fn of_tool(name: impl Into<String>) -> Self {
         Self { tool: true, ..Self::at(name) }

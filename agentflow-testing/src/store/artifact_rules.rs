@@ -6,7 +6,7 @@ use agentflow::RunId;
 use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, StoreErrorKind};
 
-use super::{StorePart, Tested, event, run};
+use super::{StorePart, StoreUnderTest, event, run};
 
 /// SHA-256 hashes of `abc`, of no bytes, and of a million bytes `a`.
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -17,7 +17,7 @@ fn large() -> Arc<[u8]> {
     vec![b'a'; 1_000_000].into()
 }
 
-pub(super) async fn bytes_are_kept_for_their_run(t: &Tested) {
+pub(super) async fn bytes_are_kept_for_their_run(t: &StoreUnderTest) {
     let (id, other) = (run("a"), run("b"));
     let bytes: Arc<[u8]> = (*b"abc").into();
     let missing = t.store.put_artifact(&id, Epoch(1), ABC, bytes.clone()).await;
@@ -42,11 +42,11 @@ pub(super) async fn bytes_are_kept_for_their_run(t: &Tested) {
     }
 }
 
-pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &Tested) {
+pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &StoreUnderTest) {
     let runs = [run("a"), run("b")];
     for id in &runs {
         let epoch = t.created(id).await;
-        // A store may keep large bytes in another place than small ones. Both, and empty bytes,
+        // A store may keep large bytes in a different place than small ones. Both, and empty bytes,
         // must be returned unchanged.
         for (hash, bytes) in [(LARGE, large()), (NOTHING, Vec::new().into()), (LARGE, large())] {
             t.ok(t.store.put_artifact(id, epoch, hash, bytes.clone()).await, "keeping bytes");
@@ -73,12 +73,12 @@ pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &Tested) {
 }
 
 /// Stores the bytes that [`is_filled`] expects after the store is opened again.
-pub(super) async fn fill(t: &Tested, id: &RunId, epoch: Epoch) {
+pub(super) async fn fill(t: &StoreUnderTest, id: &RunId, epoch: Epoch) {
     t.ok(t.store.put_artifact(id, epoch, LARGE, large()).await, "keeping bytes");
     t.ok(t.store.put_artifact(id, epoch, ABC, (*b"abc").into()).await, "keeping bytes");
 }
 
-pub(super) async fn is_filled(t: &Tested, id: &RunId) {
+pub(super) async fn is_filled(t: &StoreUnderTest, id: &RunId) {
     let found = t.ok(t.store.artifact(id, LARGE).await, "asking for large bytes");
     t.same(found == Some(large()), true, "the large bytes are there");
     t.same(
@@ -89,7 +89,7 @@ pub(super) async fn is_filled(t: &Tested, id: &RunId) {
 }
 
 /// Checks that the bytes of [`fill`] are gone, although a run with the same id exists.
-pub(super) async fn is_gone(t: &Tested, id: &RunId) {
+pub(super) async fn is_gone(t: &StoreUnderTest, id: &RunId) {
     for hash in [LARGE, ABC] {
         t.same(t.ok(t.store.artifact(id, hash).await, "asking for bytes"), None, "they are deleted with their session");
     }

@@ -48,7 +48,7 @@ where
     Fut: Future<Output = S>,
 {
     let skipped = skipped(&new().await).await;
-    let tested = async |rule| Tested { store: Arc::new(new().await), rule, skipped: skipped.clone() };
+    let tested = async |rule| StoreUnderTest { store: Arc::new(new().await), rule, skipped: skipped.clone() };
     macro_rules! check {
         ($($rule:ident),+ $(,)?) => {$(
             rules::$rule(&tested(stringify!($rule)).await).await;
@@ -134,7 +134,7 @@ where
     Fut: Future<Output = S>,
 {
     let skipped = skipped(&open().await).await;
-    let tested = async |rule| Tested { store: Arc::new(open().await), rule, skipped: skipped.clone() };
+    let tested = async |rule| StoreUnderTest { store: Arc::new(open().await), rule, skipped: skipped.clone() };
     let rule = "what was acknowledged is there again";
     let epoch = rules::fill(&tested(rule).await).await;
     rules::is_filled(&tested(rule).await, epoch).await;
@@ -216,13 +216,13 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
 }
 
 /// A store and the rule that it is tested against.
-pub(crate) struct Tested {
+pub(crate) struct StoreUnderTest {
     store: Arc<dyn Store>,
     rule: &'static str,
     skipped: Vec<StorePart>,
 }
 
-impl Tested {
+impl StoreUnderTest {
     /// Returns `true` if the store has an optional part.
     fn has(&self, part: StorePart) -> bool {
         !self.skipped.contains(&part)
@@ -305,7 +305,7 @@ fn started_in(run: &RunId, time: u64, session: &str, number: u64, after: Option<
     event
 }
 
-/// Builds an event with a text that distinguishes it from others.
+/// Builds an event with a string that distinguishes it from others.
 fn noted(run: &RunId, seq: u64, text: &str) -> Event {
     event(run, seq, "note", "workflow.node.skipped", &json!({"reason": text}))
 }

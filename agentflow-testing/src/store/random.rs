@@ -9,34 +9,34 @@ use agentflow::store::{Append, Epoch, StoreErrorKind};
 use fastrand::Rng;
 use futures_util::future::join_all;
 
-use super::{Tested, noted, run, started};
+use super::{StoreUnderTest, noted, run, started};
 
 const REQUESTS: u32 = 40;
 
 /// The state of a run as one writer assumes it.
 #[derive(Clone, Copy)]
-struct Belief {
+struct AssumedWriter {
     epoch: Epoch,
     after: u64,
 }
 
 /// Executes random requests of three writers of one run, and compares the results with a list of
 /// the expected events.
-pub(super) async fn requests(t: &Tested, seed: u64) {
+pub(super) async fn requests(t: &StoreUnderTest, seed: u64) {
     let (id, mut rng) = (run("a"), Rng::with_seed(seed));
     let mut epoch = t.created(&id).await;
     let mut journal = vec![started(&id, "job", 1)];
-    let mut writers = [Belief { epoch, after: 1 }; 3];
+    let mut writers = [AssumedWriter { epoch, after: 1 }; 3];
     for request in 0..REQUESTS {
         let who = rng.usize(0..writers.len());
-        let Belief { epoch: believed, after } = writers[who];
+        let AssumedWriter { epoch: believed, after } = writers[who];
         let what = format!("seed {seed}, request {request} of writer {who}");
         match rng.u8(0..10) {
             0..2 => {
                 let opened = t.ok(t.store.open(&id).await, &what);
                 assert!(opened > epoch, "{}: {what}: the epoch grows: {epoch:?}, {opened:?}", t.rule);
                 epoch = opened;
-                writers[who] = Belief { epoch, after: journal.len() as u64 };
+                writers[who] = AssumedWriter { epoch, after: journal.len() as u64 };
             }
             2 => t.ok(t.store.close(&id, Epoch(epoch.0.saturating_sub(1))).await, &what),
             3 => {
@@ -64,7 +64,7 @@ pub(super) async fn requests(t: &Tested, seed: u64) {
 
 /// Runs four concurrent writers of one run. Each opens the run, writes until it is fenced off, and
 /// opens it again.
-pub(super) async fn writers(t: &Tested, seed: u64) {
+pub(super) async fn writers(t: &StoreUnderTest, seed: u64) {
     let id = run("a");
     t.created(&id).await;
     let done = RefCell::new(Vec::new());
@@ -73,7 +73,7 @@ pub(super) async fn writers(t: &Tested, seed: u64) {
 }
 
 /// Like [`writers`], with two handles on the store.
-pub(super) async fn handles(one: &Tested, other: &Tested) {
+pub(super) async fn handles(one: &StoreUnderTest, other: &StoreUnderTest) {
     one.created(&run("a")).await;
     let done = RefCell::new(Vec::new());
     join_all((0..4).map(|who| write(if who % 2 == 0 { one } else { other }, who, 7, &done))).await;
@@ -87,7 +87,7 @@ struct Done {
     texts: Vec<String>,
 }
 
-async fn write(t: &Tested, who: u64, seed: u64, done: &RefCell<Vec<Done>>) {
+async fn write(t: &StoreUnderTest, who: u64, seed: u64, done: &RefCell<Vec<Done>>) {
     let (id, mut rng) = (run("a"), Rng::with_seed(seed * 100 + who));
     for round in 0..6 {
         let epoch = t.ok(t.store.open(&id).await, "opening a run");
@@ -108,7 +108,7 @@ async fn write(t: &Tested, who: u64, seed: u64, done: &RefCell<Vec<Done>>) {
 
 /// Checks that the journal consists of exactly the acknowledged events, at the requested positions,
 /// in the order of the epochs.
-async fn committed_once(t: &Tested, mut done: Vec<Done>) {
+async fn committed_once(t: &StoreUnderTest, mut done: Vec<Done>) {
     done.sort_by_key(|done| done.first);
     let expected: Vec<String> = done.iter().flat_map(|done| done.texts.clone()).collect();
     let journal = t.journal(&run("a")).await;

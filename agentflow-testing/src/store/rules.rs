@@ -9,9 +9,9 @@ use agentflow::time::Timestamp;
 use agentflow::value::Encoded;
 use futures_util::future::join_all;
 
-use super::{StorePart, Tested, artifact_rules, event, noted, run, started, started_by};
+use super::{StorePart, StoreUnderTest, artifact_rules, event, noted, run, started, started_by};
 
-pub(super) async fn a_run_is_created_once(t: &Tested) {
+pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {
     let id = run("a");
     let events = vec![started(&id, "job", 1), noted(&id, 2, "first")];
     let epoch = t.ok(t.store.create(&id, events.clone()).await, "creating a run");
@@ -23,7 +23,7 @@ pub(super) async fn a_run_is_created_once(t: &Tested) {
     );
 }
 
-pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
+pub(super) async fn an_unknown_run_is_not_found(t: &StoreUnderTest) {
     let (id, missing) = (run("none"), StoreErrorKind::NotFound);
     t.fails(t.store.open(&id).await, missing, "opening an unknown run");
     t.fails(t.store.append(&id, Epoch(1), Append::new(0, vec![noted(&id, 1, "x")])).await, missing, "appending to it");
@@ -36,7 +36,7 @@ pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
     t.same(t.ok(t.store.definition("none").await, "asking for a definition"), None, "it is not there");
 }
 
-pub(super) async fn what_was_appended_is_read_as_it_was(t: &Tested) {
+pub(super) async fn what_was_appended_is_read_as_it_was(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let mut expected = vec![started(&id, "job", 1)];
@@ -49,7 +49,7 @@ pub(super) async fn what_was_appended_is_read_as_it_was(t: &Tested) {
     }
 }
 
-pub(super) async fn reading_is_done_in_pages(t: &Tested) {
+pub(super) async fn reading_is_done_in_pages(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let events: Vec<_> = (2..=10).map(|seq| noted(&id, seq, "n")).collect();
@@ -63,7 +63,7 @@ pub(super) async fn reading_is_done_in_pages(t: &Tested) {
     }
 }
 
-pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
+pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
     let id = run("a");
     let first = t.created(&id).await;
     let second = t.ok(t.store.open(&id).await, "opening a run");
@@ -90,7 +90,7 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
     t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "new")])).await, "appending with the new epoch");
 }
 
-pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
+pub(super) async fn an_append_at_another_place_writes_nothing(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     // Includes positions that overflow 32-bit and signed 64-bit integers.
@@ -103,7 +103,7 @@ pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "placed")])).await, "appending at the end");
 }
 
-pub(super) async fn what_is_too_large_is_refused(t: &Tested) {
+pub(super) async fn what_is_too_large_is_refused(t: &StoreUnderTest) {
     /// Larger events would make the test too slow, so stores with a larger limit are not tested.
     const MOST: u64 = 1 << 20;
     let Some(limit) = t.store.max_event_bytes().filter(|limit| *limit <= MOST) else { return };
@@ -124,7 +124,7 @@ pub(super) async fn what_is_too_large_is_refused(t: &Tested) {
     t.same(t.journal(&id).await.len(), 2, "nothing of the refused commit is written");
 }
 
-pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {
+pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &StoreUnderTest) {
     let id = run("a");
     let first = t.created(&id).await;
     let second = t.ok(t.store.open(&id).await, "opening a run");
@@ -132,7 +132,7 @@ pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {
     t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending with the new one");
 }
 
-pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
+pub(super) async fn a_closed_run_can_be_opened(t: &StoreUnderTest) {
     let id = run("a");
     let first = t.created(&id).await;
     t.ok(t.store.close(&id, first).await, "closing a run");
@@ -141,7 +141,7 @@ pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
     t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending");
 }
 
-pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
+pub(super) async fn the_record_follows_from_the_events(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let failure = json!({"error": {"kind": "tool", "message": "it broke", "retryable": false}});
@@ -169,7 +169,7 @@ pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
     }
 }
 
-pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
+pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &StoreUnderTest) {
     for (name, workflow, time, end) in [
         ("r1", "nightly", 30, None),
         ("r2", "hourly", 10, Some(("run.completed", json!({"workflow": {"output": 1}})))),
@@ -207,7 +207,7 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
     }
 }
 
-pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &Tested) {
+pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &StoreUnderTest) {
     let odd = " O'Hara \"%_\"\n\u{1F980}";
     for (name, time, end, caller, tags) in [
         ("r1", 30, false, Some("ada"), json!({"tenant": "acme", "job": "7"})),
@@ -252,7 +252,7 @@ pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &Tested) {
     }
 }
 
-pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
+pub(super) async fn what_is_deleted_is_gone(t: &StoreUnderTest) {
     let (id, other) = (run("a"), run("b"));
     t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting an unknown run");
     let epoch = t.created(&id).await;
@@ -276,7 +276,7 @@ pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
     t.same(t.ok(t.store.read(&id, 0, 10).await, "reading it").len(), 2, "the events of the new run");
 }
 
-pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &Tested) {
+pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnderTest) {
     let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
     let all = async |user: Option<&str>, key: Option<&str>| {
         let values = t.ok(t.store.state(user, key).await, "reading state");
@@ -307,7 +307,7 @@ pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &Tested) {
     t.same(all(None, None).await, "x=3".to_owned(), "the later one counts");
 }
 
-pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {
+pub(super) async fn the_last_snapshot_is_kept(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")])).await, "appending");
@@ -319,7 +319,7 @@ pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {
     t.same(t.journal(&id).await.len(), 3, "the journal is whole");
 }
 
-pub(super) async fn definitions_are_kept_under_their_hash(t: &Tested) {
+pub(super) async fn definitions_are_kept_under_their_hash(t: &StoreUnderTest) {
     for graph in ["{\"nodes\": 1}", "{\"nodes\": 2}"] {
         t.ok(t.store.put_definition("h1", graph.to_owned()).await, "keeping a definition");
     }
@@ -333,7 +333,7 @@ fn bodies(messages: &[StoreMessage]) -> String {
     messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &Tested) {
+pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &StoreUnderTest) {
     let (id, other) = (run("a"), run("b"));
     let epoch = t.created(&id).await;
     t.created(&other).await;
@@ -371,7 +371,7 @@ pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &Tested
     t.same(t.journal(&id).await.len(), 2, "messages are no events");
 }
 
-pub(super) async fn a_message_that_is_taken_back_has_no_effect(t: &Tested) {
+pub(super) async fn a_message_that_is_taken_back_has_no_effect(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let message = t.ok(t.store.send(&id, "1".to_owned()).await, "leaving a message");
@@ -383,19 +383,19 @@ pub(super) async fn a_message_that_is_taken_back_has_no_effect(t: &Tested) {
 }
 
 /// Ends a run.
-async fn end(t: &Tested, id: &RunId, epoch: Epoch) {
+async fn end(t: &StoreUnderTest, id: &RunId, epoch: Epoch) {
     let end = event(id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
     t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending a run");
 }
 
-pub(super) async fn a_run_that_has_ended_is_not_opened(t: &Tested) {
+pub(super) async fn a_run_that_has_ended_is_not_opened(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     end(t, &id, epoch).await;
     t.fails(t.store.open(&id).await, StoreErrorKind::Ended, "opening a run that has ended");
 }
 
-pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &Tested) {
+pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let message = t.ok(t.store.send(&id, "late".to_owned()).await, "leaving a message");
@@ -406,7 +406,7 @@ pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &Tested) {
     t.same(t.ok(t.store.outcome(message).await, "asking for an outcome"), None, "without an outcome");
 }
 
-pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &Tested) {
+pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &StoreUnderTest) {
     let id = run("a");
     t.fails(t.store.amend(&id, 0, vec![]).await, StoreErrorKind::NotFound, "amending an unknown run");
     let epoch = t.created(&id).await;
@@ -425,7 +425,7 @@ pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &Tested) {
     t.same(t.journal(&id).await.len(), 4, "all events are there");
 }
 
-pub(super) async fn every_kind_of_text_is_kept(t: &Tested) {
+pub(super) async fn every_kind_of_text_is_kept(t: &StoreUnderTest) {
     let id = run("a run / of \"odd\" name; 'ä' %00 \u{1F980}");
     let epoch = t.created(&id).await;
     let texts = [
@@ -445,7 +445,7 @@ pub(super) async fn every_kind_of_text_is_kept(t: &Tested) {
     t.same(t.ok(t.store.read(&id, 8, 100).await, "reading"), vec![odd], "a path is as it was");
 }
 
-pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
+pub(super) async fn many_runs_at_the_same_time(t: &StoreUnderTest) {
     let ids: Vec<_> = (0..50).map(|number| run(&format!("r{number}"))).collect();
     join_all(ids.iter().map(|id| async move {
         let epoch = t.created(id).await;
@@ -468,7 +468,7 @@ pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
 }
 
 /// Writes data of each kind.
-pub(super) async fn fill(t: &Tested) -> Epoch {
+pub(super) async fn fill(t: &StoreUnderTest) -> Epoch {
     let id = run("kept");
     let epoch = t.created(&id).await;
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "kept")])).await, "appending");
@@ -486,7 +486,7 @@ pub(super) async fn fill(t: &Tested) -> Epoch {
 }
 
 /// Checks that the data of [`fill`] is complete.
-pub(super) async fn is_filled(t: &Tested, before: Epoch) {
+pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     let id = run("kept");
     let journal = t.journal(&id).await;
     t.same(journal.len(), 3, "all events are there");

@@ -4,7 +4,7 @@ use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, RunFilter, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
 use agentflow::{Event, RunId};
 
-use super::{StorePart, Tested, artifact_rules, event, run, started_in};
+use super::{StorePart, StoreUnderTest, artifact_rules, event, run, started_in};
 
 fn completed(run: &RunId, seq: u64) -> Event {
     let message = json!({"role": "assistant", "parts": [{"type": "text", "text": "done"}]});
@@ -16,22 +16,22 @@ fn failed(run: &RunId, seq: u64) -> Event {
     event(run, seq, "", "run.cancelled", &json!({"reason": "enough"}))
 }
 
-async fn begin(t: &Tested, name: &str, session: &str, number: u64) -> Result<Epoch, StoreError> {
+async fn begin(t: &StoreUnderTest, name: &str, session: &str, number: u64) -> Result<Epoch, StoreError> {
     let id = run(name);
     t.store.create(&id, vec![started_in(&id, 10 * number, session, number, None)]).await
 }
 
-async fn end(t: &Tested, name: &str, epoch: Epoch, end: fn(&RunId, u64) -> Event) {
+async fn end(t: &StoreUnderTest, name: &str, epoch: Epoch, end: fn(&RunId, u64) -> Event) {
     let id = run(name);
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![end(&id, 2)])).await, "ending a run of a session");
 }
 
-async fn session(t: &Tested, id: &str) -> SessionRecord {
+async fn session(t: &StoreUnderTest, id: &str) -> SessionRecord {
     let found = t.ok(t.store.session(id).await, "asking for a session");
     found.unwrap_or_else(|| panic!("{}: the session `{id}` has no record", t.rule))
 }
 
-pub(super) async fn a_session_has_one_unfinished_run(t: &Tested) {
+pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.same(t.ok(t.store.session("s").await, "asking for a session"), None, "a session without runs");
     t.fails(begin(t, "a", "s", 2).await, StoreErrorKind::Fenced, "a session that begins with its second run");
     let a = t.ok(begin(t, "a", "s", 1).await, "beginning a session");
@@ -79,7 +79,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &Tested) {
     t.same(listed.iter().all(|run| run.session.is_some()), true, "a record says of which session a run is");
 }
 
-pub(super) async fn of_runs_that_begin_in_a_session_at_once_one_does(t: &Tested) {
+pub(super) async fn of_runs_that_begin_in_a_session_at_once_one_does(t: &StoreUnderTest) {
     for number in 1..=8 {
         let names: Vec<String> = (0..6).map(|writer| format!("{number}-{writer}")).collect();
         let begun = futures_util::future::join_all(names.iter().map(|name| begin(t, name, "s", number))).await;
@@ -92,7 +92,7 @@ pub(super) async fn of_runs_that_begin_in_a_session_at_once_one_does(t: &Tested)
     t.same(session(t, "s").await.runs, 8, "the runs that began");
 }
 
-pub(super) async fn sessions_are_listed_by_their_first_run(t: &Tested) {
+pub(super) async fn sessions_are_listed_by_their_first_run(t: &StoreUnderTest) {
     for (id, runs) in [("s1", 2), ("s2", 1), ("s3", 3)] {
         for number in 1..=runs {
             let name = format!("{id}-{number}");
@@ -123,7 +123,7 @@ pub(super) async fn sessions_are_listed_by_their_first_run(t: &Tested) {
     }
 }
 
-pub(super) async fn a_session_is_deleted_as_a_whole(t: &Tested) {
+pub(super) async fn a_session_is_deleted_as_a_whole(t: &StoreUnderTest) {
     t.fails(t.store.delete_session("s").await, StoreErrorKind::NotFound, "deleting an unknown session");
     for number in 1..=2 {
         let name = format!("r{number}");

@@ -139,7 +139,7 @@ fn kept(conversation: &Conversation) {
     assert!(*conversation == again, "{text}");
 }
 
-/// Formats an answer for comparison: errors have no equality, and texts may be split differently.
+/// Formats an answer for comparison: errors have no equality, and strings may be split differently.
 fn shown((events, ended): &Answer) -> String {
     format!("{:?} {:?} {ended:?}", joined(events, text), joined(events, reasoning))
 }

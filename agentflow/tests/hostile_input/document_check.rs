@@ -1,5 +1,5 @@
 //! Checks for untrusted workflow documents. The bounded test and the fuzz target `document` call
-//! the same function. A check never requires that a text is accepted.
+//! the same function. A check never requires that a string is accepted.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;

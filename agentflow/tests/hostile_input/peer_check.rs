@@ -1,4 +1,4 @@
-//! Checks for answers of other programs: agents over the Agent2Agent protocol, and MCP servers.
+//! Checks for answers of remote agents (A2A) and MCP servers.
 
 use std::time::Duration;
 

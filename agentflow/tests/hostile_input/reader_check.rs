@@ -1,6 +1,6 @@
 //! Checks for untrusted text that the library parses: schemas, queries, expressions, templates,
 //! URLs, and descriptions of tools. The bounded tests in `main.rs` and the fuzz targets in `fuzz/`
-//! call the same functions. A check does not require that a text is accepted. It requires that
+//! call the same functions. A check does not require that a string is accepted. It requires that
 //! parsing ends, and that a refusal has a message.
 
 use std::cell::OnceCell;

@@ -1,4 +1,5 @@
-//! The Agent2Agent protocol for agentflow: agents of other programs as tools ([`a2a`]), and a runtime as a server ([`a2a_server`]).
+//! The Agent2Agent protocol for agentflow: remote agents as tools ([`a2a`]), and a runtime as a
+//! server ([`a2a_server`]).
 //!
 //! Programs depend on the crate `agentflow-sdk` and enable its features `a2a-client`, `a2a-server` and `a2a-push`. It re-exports
 //! these modules.

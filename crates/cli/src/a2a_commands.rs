@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
-use super::print::{Answer, Stop, counted, json_line, line, note};
+use super::print::{Answer, Stop, counted, line, note, print_json};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
 use agentflow_a2a::a2a::{A2aClient, A2aError, A2aMessage, A2aPart, A2aTask, A2aTaskState, A2aUpdate};
 use agentflow_core::runtime::Runtime;
@@ -31,7 +31,7 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
         if !card.signatures.is_empty() {
             note("the signatures of the card are not verified");
         }
-        return json_line(&*card);
+        return print_json(&*card);
     }
     let mut lines = vec![format!("{} {}", card.name, card.version)];
     lines.extend(card.description.lines().map(ToOwned::to_owned));
@@ -46,7 +46,7 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
         lines.push(format!("{} not verified", counted(card.signatures.len(), "signature")));
     }
     lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
-    // Control characters of another program are always escaped, even if the output is not a
+    // Control characters from a remote server are always escaped, even if the output is not a
     // terminal.
     lines.iter().try_for_each(|text| line(format_args!("{}", OneLine(text))))
 }
@@ -72,7 +72,7 @@ async fn send(args: A2aSendArgs) -> Result<(), Stop> {
     let answer = ctrl_c::or_stop(async { Ok(client.ask(&message).await?) }).await?;
     let problem = answer.task().and_then(unfinished);
     if json {
-        json_line(&answer)?;
+        print_json(&answer)?;
         return if problem.is_none() { Ok(()) } else { Err(Stop::Said) };
     }
     if let Some(problem) = problem {
@@ -110,7 +110,7 @@ async fn streamed(client: &A2aClient, message: &A2aMessage) -> Result<(), Stop> 
     let mut last: Option<A2aTask> = None;
     while let Some(update) = updates.next().await {
         let update = update?;
-        json_line(&update)?;
+        print_json(&update)?;
         // For a further message to a known task, the stream may begin with an update instead of the
         // task.
         if let (None, Some(id)) = (&last, update.task_id()) {

@@ -3,7 +3,7 @@
 use super::a2a_args::{A2aTaskArgs, A2aTasksArgs};
 use super::a2a_commands::client_of;
 use super::ctrl_c;
-use super::print::{Answer, Stop, json_line, note};
+use super::print::{Answer, Stop, note, print_json};
 use agentflow_a2a::a2a::{A2aRole, A2aTask, A2aTaskQuery, A2aTaskState};
 
 /// Shows a task. With `cancels`, cancels it first.
@@ -22,7 +22,7 @@ pub(super) async fn task(args: A2aTaskArgs, cancels: bool) -> Result<(), Stop> {
         note("the agent did not cancel the task");
     }
     if json {
-        return json_line(&task);
+        return print_json(&task);
     }
     let mut lines = vec![line(&task)];
     lines.extend(task.history.iter().map(|message| {
@@ -40,7 +40,7 @@ pub(super) async fn tasks(args: A2aTasksArgs) -> Result<(), Stop> {
     let query = page.into_iter().fold(query, A2aTaskQuery::page);
     let tasks = ctrl_c::or_stop(async { Ok(client.tasks(&query).await?) }).await?;
     if json {
-        return json_line(&tasks);
+        return print_json(&tasks);
     }
     let mut lines: Vec<String> = tasks.tasks.iter().map(line).collect();
     if !tasks.next_page_token.is_empty() {

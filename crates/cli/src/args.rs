@@ -203,7 +203,7 @@ pub(super) struct WorkflowRunArgs {
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
     #[command(flatten)]
-    pub(super) began: BeganArgs,
+    pub(super) began: RunStartArgs,
     /// Print all events to standard output instead of the output
     #[arg(long, value_name = "FORMAT")]
     pub(super) events: Option<EventFormat>,
@@ -211,7 +211,7 @@ pub(super) struct WorkflowRunArgs {
 
 /// Options of a new run of a workflow or an agent.
 #[derive(Debug, Args)]
-pub(super) struct BeganArgs {
+pub(super) struct RunStartArgs {
     /// The caller of the run; recorded
     #[arg(long, value_name = "NAME")]
     pub(super) caller: Option<String>,

@@ -7,19 +7,19 @@ use std::path::Path;
 use agentflow_schema::text::OneLine;
 
 use super::args::ArtifactArgs;
-use super::print::{BOLD, DIM, Stop, json_line, line, note};
+use super::print::{BOLD, DIM, Stop, line, note, print_json};
 use agentflow_core::artifact::ArtifactRef;
 use agentflow_core::event::{RunId, SessionArtifact};
 use agentflow_core::runtime::Runtime;
 
 /// Owner of the artifacts.
-pub(super) enum Saved {
+pub(super) enum ArtifactOwner {
     ByRun(RunId),
     InSession(String),
 }
 
 /// Lists the artifacts, or writes one.
-pub(super) async fn show(runtime: &Runtime, saved: &Saved, which: ArtifactArgs) -> Result<(), Stop> {
+pub(super) async fn show(runtime: &Runtime, saved: &ArtifactOwner, which: ArtifactArgs) -> Result<(), Stop> {
     match which {
         ArtifactArgs { name: Some(name), number, out: Some(out), .. } => {
             write(runtime, saved, (&name, number), &out).await
@@ -28,19 +28,19 @@ pub(super) async fn show(runtime: &Runtime, saved: &Saved, which: ArtifactArgs) 
     }
 }
 
-async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result<(), Stop> {
+async fn list(runtime: &Runtime, saved: &ArtifactOwner, json: bool) -> Result<(), Stop> {
     let artifacts: Vec<(Option<RunId>, ArtifactRef)> = match saved {
-        Saved::ByRun(run) => {
+        ArtifactOwner::ByRun(run) => {
             let artifacts = runtime.artifacts(run).await?;
             if json {
-                return json_line(&artifacts);
+                return print_json(&artifacts);
             }
             artifacts.into_iter().map(|artifact| (None, artifact)).collect()
         }
-        Saved::InSession(session) => {
+        ArtifactOwner::InSession(session) => {
             let artifacts = runtime.session_artifacts(session).await?;
             if json {
-                return json_line(&artifacts);
+                return print_json(&artifacts);
             }
             artifacts.into_iter().map(|SessionArtifact { run, artifact, .. }| (Some(run), artifact)).collect()
         }
@@ -59,12 +59,17 @@ async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result<(), Stop> 
     Ok(())
 }
 
-async fn write(runtime: &Runtime, saved: &Saved, (name, version): (&str, Option<u32>), out: &Path) -> Result<(), Stop> {
+async fn write(
+    runtime: &Runtime,
+    saved: &ArtifactOwner,
+    (name, version): (&str, Option<u32>),
+    out: &Path,
+) -> Result<(), Stop> {
     let (found, of, command, id) = match saved {
-        Saved::ByRun(run) => {
+        ArtifactOwner::ByRun(run) => {
             (runtime.artifact(run, name, version).await?, format!("run `{run}`"), "runs", run.to_string())
         }
-        Saved::InSession(id) => {
+        ArtifactOwner::InSession(id) => {
             let found = runtime.session_artifact(id, name, version).await?;
             (found, format!("session `{id}`"), "sessions", id.clone())
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::args::CallArgs;
-use super::print::{Answer, BOLD, DIM, Problem, Stop, json_line, line, note, short};
+use super::print::{Answer, BOLD, DIM, Problem, Stop, line, note, print_json, short};
 use super::{ctrl_c, model};
 use agentflow_core::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use agentflow_core::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
@@ -24,7 +24,7 @@ pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
             struct Line {
                 error: Problem,
             }
-            json_line(&Line { error: *problem })?;
+            print_json(&Line { error: *problem })?;
             Err(Stop::Said)
         }
         Err(Stop::Interrupted) => Err(ctrl_c::stopped()),
@@ -46,7 +46,7 @@ async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
         request.messages = conversation.clone();
         let response = if args.json {
             let response = read(&*model, request.clone(), &mut ctrl_c, |_| Ok(())).await?;
-            json_line(&Turn::from(&response))?;
+            print_json(&Turn::from(&response))?;
             response
         } else {
             shown(&*model, &request, &mut ctrl_c).await?

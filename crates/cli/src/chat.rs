@@ -47,7 +47,7 @@ struct Chat {
 impl Chat {
     async fn talk(&self) -> Result<(), Stop> {
         let mut lines = Lines::begin();
-        self.come_back(&mut lines).await?;
+        self.restore_session(&mut lines).await?;
         loop {
             let Some(line) = lines.next(format_args!("{BOLD}>{BOLD:#} ")).await else { return Ok(()) };
             if line.trim().is_empty() {
@@ -70,7 +70,7 @@ impl Chat {
     }
 
     /// Shows the earlier messages, and continues a run that was interrupted.
-    async fn come_back(&self, lines: &mut Lines) -> Result<(), Stop> {
+    async fn restore_session(&self, lines: &mut Lines) -> Result<(), Stop> {
         let id = &*self.args.session;
         let Some(session) = self.runtime.session_record(id).await? else {
             note(format_args!("{DIM}a new session{DIM:#}"));
@@ -179,7 +179,7 @@ impl Chat {
                         Some(by) => note(format_args!("\n{DIM}answered by {}{DIM:#}", OneLine(by))),
                         None => note(format_args!("\n{DIM}nothing asks this any more{DIM:#}")),
                     }
-                    lines.question_is_over();
+                    lines.note_answered();
                     return Ok(());
                 }
                 line = lines.answer(asked.prompt()) => line,

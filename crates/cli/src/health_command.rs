@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::print::{Stop, json_line, line, note};
+use super::print::{Stop, line, note, print_json};
 use agentflow_core::runtime::{BootError, BootPhase, Runtime};
 
 pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
@@ -14,7 +14,7 @@ pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
             let problem = health.problem_of(phase).map(BootError::found);
             (phase.to_string(), json!({"well": problem.is_none(), "problem": problem}))
         };
-        json_line(&BootPhase::ALL.iter().copied().map(about).collect::<serde_json::Map<String, Value>>())?;
+        print_json(&BootPhase::ALL.iter().copied().map(about).collect::<serde_json::Map<String, Value>>())?;
     } else {
         line(format_args!("{health}"))?;
     }

@@ -6,14 +6,14 @@ use agentflow_schema::text::OneLine;
 
 use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
-use super::print::{Stop, json_line, note};
+use super::print::{Stop, note, print_json};
 use super::tools::{answered, list_of, report};
 use super::workflows::store_argument;
 use super::{mcp_reads, runs, validate};
 use agentflow_core::message::ToolCall;
 use agentflow_core::runtime::{EntryKind, Origin, Runtime};
 use agentflow_mcp::mcp::{
-    McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, can_be_logged_in_to,
+    McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, check_login_address,
 };
 use agentflow_mcp::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 
@@ -172,7 +172,7 @@ async fn call(server: &McpServerArgs, name: &str, input: String, json: bool) -> 
     let result = ctrl_c::or_stop(async { Ok(runtime.invoke(&call, &[]).await?) }).await?;
     match json {
         true => {
-            json_line(&result)?;
+            print_json(&result)?;
             if result.status.is_success() { Ok(()) } else { Err(Stop::Said) }
         }
         false => answered(&result),
@@ -189,7 +189,7 @@ fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
             let client = McpClient::http(SERVER, url.clone());
             // A server that never receives tokens is used without a login, or with the key in its
             // URL.
-            let can_be = url.parse().is_ok_and(|url| can_be_logged_in_to(&url).is_ok());
+            let can_be = url.parse().is_ok_and(|url| check_login_address(&url).is_ok());
             let stored = McpLoginFolder::of_user().filter(|_| can_be).map(McpAuthorization::stored);
             stored.into_iter().fold(client, McpClientBuilder::authorization)
         }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::ctrl_c;
-use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
+use super::print::{Answer, BOLD, DIM, Stop, line, note, print_json};
 use agentflow_core::message::Part;
 use agentflow_mcp::mcp::{McpClient, McpContent, McpPrompt};
 
@@ -19,7 +19,7 @@ pub(super) async fn resources(client: McpClient, json: bool) -> Result<(), Stop>
     if json {
         let all: Vec<Value> =
             resources.iter().map(|of| json!(of)).chain(templates.iter().map(|of| json!(of))).collect();
-        return json_line(&all);
+        return print_json(&all);
     }
     if resources.is_empty() && templates.is_empty() {
         note("the server has no resources");
@@ -36,7 +36,7 @@ pub(super) async fn resources(client: McpClient, json: bool) -> Result<(), Stop>
 pub(super) async fn resource(client: McpClient, uri: &str, json: bool) -> Result<(), Stop> {
     let contents = ended(&client, async { Ok(client.resource(uri).await?) }).await?;
     if json {
-        return json_line(&contents.iter().map(as_json).collect::<Vec<_>>());
+        return print_json(&contents.iter().map(as_json).collect::<Vec<_>>());
     }
     let mut answer = Answer::new();
     for content in &contents {
@@ -67,7 +67,7 @@ pub(super) async fn resource(client: McpClient, uri: &str, json: bool) -> Result
 pub(super) async fn prompts(client: McpClient, json: bool) -> Result<(), Stop> {
     let prompts = ended(&client, async { Ok(client.prompts().await?) }).await?;
     if json {
-        return json_line(&prompts.iter().collect::<Vec<_>>());
+        return print_json(&prompts.iter().collect::<Vec<_>>());
     }
     if prompts.is_empty() {
         note("the server has no prompts");
@@ -89,7 +89,7 @@ pub(super) async fn prompt(client: McpClient, name: &str, input: &str, json: boo
     let arguments: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let messages = ended(&client, async { Ok(client.prompt(name, &arguments).await?) }).await?;
     if json {
-        return json_line(&messages);
+        return print_json(&messages);
     }
     for message in &messages {
         let role = json!(message.role());

@@ -3,7 +3,7 @@
 use agentflow_schema::text::OneLine;
 use serde_json::json;
 
-use super::print::{BAD, BOLD, DIM, Stop, json_line, line, short};
+use super::print::{BAD, BOLD, DIM, Stop, line, print_json, short};
 use agentflow_core::model::ModelProvider;
 use agentflow_core::runtime::{EntryKind, Runtime};
 
@@ -16,7 +16,7 @@ pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
             json["origin"] = json!(catalogue.get(EntryKind::Model, &provider.name).ok().map(|entry| &entry.origin));
             json
         };
-        return json_line(&providers.iter().map(with_origin).collect::<Vec<_>>());
+        return print_json(&providers.iter().map(with_origin).collect::<Vec<_>>());
     }
     for provider in &providers {
         line(format_args!("{BOLD}{}{BOLD:#}  {}", short(&provider.name), place(provider)))?;

@@ -181,7 +181,7 @@ pub(super) fn sentence(indent: usize, text: &str) -> Result<(), Stop> {
 }
 
 /// Prints a value as one line of JSON to standard output.
-pub(super) fn json_line(value: &impl Serialize) -> Result<(), Stop> {
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Stop> {
     let mut line = Vec::new();
     write_json_line(&mut line, value)
         .map_err(|error| Stop::failed("output", format!("this cannot be written as JSON: {error}")))?;

@@ -6,8 +6,8 @@ use std::fmt;
 
 use futures_util::StreamExt;
 
-use super::args::BeganArgs;
-use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
+use super::args::RunStartArgs;
+use super::print::{Answer, DIM, Stop, counted, note, print_json, short};
 use super::progress::{NamedModel, Progress};
 use super::run_args::RunArgs;
 use super::runs::operator;
@@ -49,7 +49,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
         agent = agent.instruct(instructions.as_str());
     }
     let events = args.events.is_some();
-    let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
+    let RunStartArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
     let request = caller.into_iter().fold(RunRequest::new(task.as_str()), RunRequest::caller);
     let request = tags.into_iter().fold(request, |request, (key, value)| request.tag(key, value));
     let request = run_timeout.into_iter().fold(request, RunRequest::timeout);
@@ -60,7 +60,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     let watched = watch(&mut run, |event| {
         done.see(event);
         progress.see(event);
-        if events { json_line(event) } else { Ok(()) }
+        if events { print_json(event) } else { Ok(()) }
     })
     .await;
     progress.clear();
@@ -177,7 +177,7 @@ impl fmt::Display for Done {
             }
             if *interrupted > 0 {
                 let calls = counted(*interrupted, "call");
-                write!(f, ", {calls} of {name} interrupted ({})", effects.when_stopped())?;
+                write!(f, ", {calls} of {name} interrupted ({})", effects.describe_interrupted())?;
             }
         }
         write!(f, ", {} tokens in, {} out", self.usage.input_tokens, self.usage.output_tokens)

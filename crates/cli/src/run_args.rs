@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::args::{BeganArgs, EventFormat, duration};
+use super::args::{EventFormat, RunStartArgs, duration};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
-    pub(super) instead: InPlaceOfAgent,
+    pub(super) instead: WorkflowInsteadArgs,
     /// The task of the agent; for a workflow, its input `task`, or its only input
     #[arg(long, value_name = "TEXT", required_unless_present = "which")]
     pub(super) task: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "which")]
     pub(super) max_steps: Option<u32>,
     #[command(flatten)]
-    pub(super) began: BeganArgs,
+    pub(super) began: RunStartArgs,
     /// Print all events to standard output instead of the answer
     #[arg(long, value_name = "FORMAT")]
     pub(super) events: Option<EventFormat>,
@@ -39,7 +39,7 @@ pub(super) struct RunArgs {
 /// Options to run a workflow instead of an agent.
 #[derive(Debug, Args)]
 #[group(skip)]
-pub(super) struct InPlaceOfAgent {
+pub(super) struct WorkflowInsteadArgs {
     /// Run this workflow instead of an agent: its name, or the file of a document
     #[arg(value_name = "WORKFLOW", group = "which", conflicts_with = "ModelArgs")]
     pub(super) name: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct InPlaceOfAgent {
     pub(super) documents: Vec<PathBuf>,
 }
 
-impl InPlaceOfAgent {
+impl WorkflowInsteadArgs {
     /// Returns the name of the workflow, or the file of its document.
     pub(super) fn workflow(&self) -> Option<&str> {
         self.name.as_deref().or(self.workflow.as_deref())

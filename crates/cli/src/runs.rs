@@ -9,10 +9,10 @@ use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
-use super::artifacts::Saved;
-use super::print::{BOLD, DIM, Stop, json_line, line, local_time, note, sentence, short};
+use super::artifacts::ArtifactOwner;
+use super::print::{BOLD, DIM, Stop, line, local_time, note, print_json, sentence, short};
 use super::typed_answer::asked_at;
-use super::workflows::{Follow, follow};
+use super::workflows::{FollowOptions, follow};
 use super::{artifacts, ctrl_c};
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::run::Approval;
@@ -70,7 +70,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
             let before = runtime.inspect(&run).await?;
             let ctrl_c = ctrl_c::watch();
             let handle = runtime.resume(&run).await?;
-            let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            let how = FollowOptions { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
             follow(handle, how).await
         }
         RunsCommand::Retry { run, node, events } => {
@@ -89,7 +89,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
                     _ => "the node runs again in the process that executes the run",
                 });
             }
-            let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            let how = FollowOptions { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
             follow(runtime.attach(&run).await?, how).await
         }
         other => ctrl_c::or_stop(command(&runtime, other)).await,
@@ -197,7 +197,9 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Artifacts { run, which } => artifacts::show(runtime, &Saved::ByRun(RunId::new(run)), which).await,
+        RunsCommand::Artifacts { run, which } => {
+            artifacts::show(runtime, &ArtifactOwner::ByRun(RunId::new(run)), which).await
+        }
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }
@@ -255,7 +257,7 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
         note(format_args!("{} cannot be read: {}", OneLine(run), OneLine(error)));
     }
     if json {
-        return json_line(&runs);
+        return print_json(&runs);
     }
     for run in &runs {
         let why = match (&run.pause_reason, &run.error) {
@@ -279,7 +281,7 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
 async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
     let questions = runtime.approvals(filter).await?;
     if json {
-        return json_line(&questions);
+        return print_json(&questions);
     }
     for question in &questions {
         line(format_args!(
@@ -299,7 +301,7 @@ async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(
 async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
     let report = runtime.inspect(run).await?;
     if json {
-        return json_line(&report);
+        return print_json(&report);
     }
     let of = &report.run;
     line(format_args!(
@@ -326,7 +328,7 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
     }
     let ended = of.status.has_ended();
     for call in report.compensation.iter().flat_map(|compensation| &compensation.calls) {
-        undo_line(call)?;
+        print_compensation(call)?;
     }
     for node in &report.nodes {
         let number = node.attempts.last().map_or(0, |attempt| attempt.number);
@@ -342,12 +344,12 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
             sentence(20, error)?;
         }
         for attempt in &node.attempts {
-            attempt_line(attempt, node.attempts.len() > 1)?;
+            print_attempt(attempt, node.attempts.len() > 1)?;
         }
         for call in &node.calls {
             line(format_args!("    {:<15} {DIM}{}{DIM:#}", call.status, OneLine(&call.path)))?;
             for attempt in &call.attempts {
-                attempt_line(attempt, call.attempts.len() > 1 || attempt.error.is_some())?;
+                print_attempt(attempt, call.attempts.len() > 1 || attempt.error.is_some())?;
             }
         }
         if let Some(question) = &node.question {
@@ -371,7 +373,7 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 }
 
 /// Prints a call that the run compensates, with its status.
-fn undo_line(call: &UndoReport) -> Result<(), Stop> {
+fn print_compensation(call: &UndoReport) -> Result<(), Stop> {
     let by = if call.by.is_empty() { String::new() } else { format!(" by {}", OneLine(&call.by)) };
     let problem = call.problem.as_ref().map(|problem| format!(": {}", OneLine(problem))).unwrap_or_default();
     let asks =
@@ -380,7 +382,7 @@ fn undo_line(call: &UndoReport) -> Result<(), Stop> {
 }
 
 /// Prints an attempt, if there were several or a person answered it.
-fn attempt_line(attempt: &AttemptReport, several: bool) -> Result<(), Stop> {
+fn print_attempt(attempt: &AttemptReport, several: bool) -> Result<(), Stop> {
     let by = attempt.answered_by.as_ref().map(|by| format!(", answered by {}", short(by))).unwrap_or_default();
     if !several && by.is_empty() {
         return Ok(());
@@ -392,7 +394,7 @@ fn attempt_line(attempt: &AttemptReport, several: bool) -> Result<(), Stop> {
 
 async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {
     let print = |event: &Event| match json {
-        true => json_line(event),
+        true => print_json(event),
         false => line(event.line()),
     };
     if !follow {

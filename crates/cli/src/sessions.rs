@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use agentflow_schema::text::OneLine;
 use serde::Serialize;
 
-use super::artifacts::Saved;
-use super::print::{BOLD, DIM, Stop, counted, json_line, line, note, short};
+use super::artifacts::ArtifactOwner;
+use super::print::{BOLD, DIM, Stop, counted, line, note, print_json, short};
 use super::runs::{said, with_existing_store};
 use super::session_args::{SessionsArgs, SessionsCommand};
 use super::{artifacts, ctrl_c};
@@ -28,7 +28,7 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
             let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             let sessions = runtime.sessions(filter).await?;
             if json {
-                return json_line(&sessions);
+                return print_json(&sessions);
             }
             sessions.iter().try_for_each(session_line)?;
             if sessions.is_empty() {
@@ -38,9 +38,9 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
         }
         SessionsCommand::Show { session, json } => show(runtime, &session, json).await,
         SessionsCommand::Artifacts { session, which } => {
-            artifacts::show(runtime, &Saved::InSession(session), which).await
+            artifacts::show(runtime, &ArtifactOwner::InSession(session), which).await
         }
-        SessionsCommand::Export { session } => json_line(&runtime.export_session(&session).await?),
+        SessionsCommand::Export { session } => print_json(&runtime.export_session(&session).await?),
         SessionsCommand::Delete { session, dry_run: false } => {
             let runs = runtime.delete_session(&session).await?;
             said(&format!("deleted, with {}", counted(runs.try_into().unwrap_or(usize::MAX), "run")))
@@ -86,11 +86,11 @@ fn run_line(run: &RunRecord) -> Result<(), Stop> {
 struct Shown<'a> {
     session: &'a SessionRecord,
     branches: &'a [RunId],
-    runs: Vec<ShownRun<'a>>,
+    runs: Vec<SessionRunJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownRun<'a> {
+struct SessionRunJson<'a> {
     run_id: &'a RunId,
     number: u64,
     after: Option<&'a RunId>,
@@ -102,14 +102,14 @@ async fn show(runtime: &Runtime, id: &str, json: bool) -> Result<(), Stop> {
     let branches = runtime.session_branches(id).await?;
     let SessionExport { session, runs, .. } = runtime.export_session(id).await?;
     if json {
-        let runs = runs.iter().map(|run| ShownRun {
+        let runs = runs.iter().map(|run| SessionRunJson {
             run_id: &run.run_id,
             number: run.number,
             after: run.after.as_ref(),
             status: run.status,
             asked: asked(run),
         });
-        return json_line(&Shown { session: &session, branches: &branches, runs: runs.collect() });
+        return print_json(&Shown { session: &session, branches: &branches, runs: runs.collect() });
     }
     session_line(&session)?;
     for (key, value) in &session.tags {

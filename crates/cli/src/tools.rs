@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::{AgentFormat, AgentsCommand, EntriesCommand, ToolsCommand};
 use super::ctrl_c;
-use super::print::{Answer, BAD, BOLD, DIM, Stop, json_line, line, note};
+use super::print::{Answer, BAD, BOLD, DIM, Stop, line, note, print_json};
 use agentflow_core::dry_run::DryRun;
 use agentflow_core::event::{Event, EventSink};
 use agentflow_core::message::{ToolCall, ToolResult};
@@ -24,19 +24,19 @@ pub(super) async fn tools(host: &Runtime, command: ToolsCommand) -> Result<(), S
         ToolsCommand::Entries(command) => entries(host, EntryKind::Tool, command).await,
         ToolsCommand::Call { name, input, grant, events: None } => answered(&call(host, &name, input, &grant).await?),
         ToolsCommand::Call { name, input, grant, events: Some(_) } => {
-            let result = call(&host.with_sink(Printed), &name, input, &grant).await?;
+            let result = call(&host.with_sink(JsonEventSink), &name, input, &grant).await?;
             if result.status.is_success() { Ok(()) } else { answered(&result) }
         }
     }
 }
 
 /// An event sink that prints events as JSON.
-struct Printed;
+struct JsonEventSink;
 
-impl EventSink for Printed {
+impl EventSink for JsonEventSink {
     fn emit(&self, event: &Event) {
         // If the reader closed the pipe, the call still continues to its end.
-        let _ = json_line(event);
+        let _ = print_json(event);
     }
 
     fn wants_deltas(&self) -> bool {
@@ -68,7 +68,7 @@ pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCom
         EntriesCommand::List { json } => list(&catalogue, kind, json),
         EntriesCommand::Show { name, json } => {
             let entry = catalogue.get(kind, &name).map_err(agentflow_core::Error::from)?;
-            if json { json_line(&as_json(entry)) } else { show(entry) }
+            if json { print_json(&as_json(entry)) } else { show(entry) }
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn list_of<'c>(
     nothing: &str,
 ) -> Result<(), Stop> {
     if json {
-        return json_line(&entries.map(as_json).collect::<Vec<_>>());
+        return print_json(&entries.map(as_json).collect::<Vec<_>>());
     }
     if entries.clone().next().is_none() {
         note(nothing);

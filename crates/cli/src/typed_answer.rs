@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use agentflow_core::__private::extension::named_question;
+use agentflow_core::__private::extension::split_question_id;
 use agentflow_core::error::Result;
 use agentflow_core::event::{Event, EventKind, RunId};
 use agentflow_core::runtime::Runtime;
@@ -12,7 +12,7 @@ use agentflow_core::value::Encoded;
 pub(super) enum Asked {
     /// An approval: yes or no.
     Approval,
-    /// A choice between several texts.
+    /// A choice between several strings.
     Choice(Vec<String>),
     Text,
     /// Any other JSON value.
@@ -42,7 +42,7 @@ impl Asked {
         }
     }
 
-    /// Converts a typed line: a choice by its text or number, a text unchanged, other types as
+    /// Converts a typed line: a choice by its text or number, a string unchanged, other types as
     /// JSON.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Asked {
 /// fails with an error of the run.
 pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, name: &str) -> Result<(Asked, String)> {
     let journal = runtime.journal(run).await?;
-    let (path, id) = named_question(name);
+    let (path, id) = split_question_id(name);
     let question = |event: &Event| match &event.kind {
         EventKind::ApprovalRequested(question)
             if event.path.to_string() == path && id.is_none_or(|id| *id == *question.id) =>

@@ -83,7 +83,7 @@ impl Lines {
     }
 
     /// Notes that another client answered the shown question.
-    pub(super) fn question_is_over(&mut self) {
+    pub(super) fn note_answered(&mut self) {
         self.answered = self.prompts;
     }
 
@@ -179,10 +179,10 @@ mod tests {
     async fn an_answer_to_what_nobody_asks_any_more_goes_nowhere() {
         let (send, lines) = mpsc::unbounded_channel();
         let mut lines = Lines { lines, prompts: true, early: VecDeque::new(), answered: false };
-        lines.question_is_over();
+        lines.note_answered();
         ["Y", "yes"].iter().for_each(|line| send.send((*line).to_owned()).unwrap());
         assert_eq!(lines.meanwhile().now_or_never().as_deref(), Some("yes"));
-        lines.question_is_over();
+        lines.note_answered();
         send.send("What now?".to_owned()).unwrap();
         assert_eq!(lines.next("> ").now_or_never().flatten().as_deref(), Some("What now?"));
     }

@@ -6,7 +6,7 @@ use agentflow_schema::text::OneLine;
 use serde_json::json;
 
 use super::document_args::{DocumentArgs, ExportArgs, ValidateArgs};
-use super::print::{BOLD, DIM, Stop, json_line, line, note};
+use super::print::{BOLD, DIM, Stop, line, note, print_json};
 use agentflow_core::document::{Document, DocumentError, DocumentForm, to_yaml};
 use agentflow_core::runtime::Runtime;
 
@@ -14,7 +14,7 @@ use agentflow_core::runtime::Runtime;
 type Read = Result<Document, DocumentError>;
 
 /// A host with the workflows of documents.
-pub(super) struct WithDocuments {
+pub(super) struct HostWithDocuments {
     /// The host, including every readable document.
     pub(super) host: Runtime,
     /// Readable documents.
@@ -23,7 +23,7 @@ pub(super) struct WithDocuments {
     mistaken: Vec<DocumentError>,
 }
 
-impl WithDocuments {
+impl HostWithDocuments {
     /// Prints the names of documents with mistakes, for commands that continue without them.
     pub(super) fn note_mistakes(&self) {
         for error in &self.mistaken {
@@ -41,7 +41,7 @@ impl WithDocuments {
 }
 
 /// Reads documents and adds them to a host. Documents with mistakes are left out.
-pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<WithDocuments, Stop> {
+pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<HostWithDocuments, Stop> {
     let (mut documents, mut mistaken) = (Vec::new(), Vec::new());
     for read in read_all(&args.documents)? {
         match read {
@@ -53,13 +53,13 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<WithDocuments,
         true => host.clone(),
         false => host.with_documents(&documents, &mistaken),
     };
-    Ok(WithDocuments { host, documents, mistaken })
+    Ok(HostWithDocuments { host, documents, mistaken })
 }
 
 /// Reads documents for a command about one workflow. If the workflow is found, documents with
 /// mistakes are only mentioned. If it is not found, their mistakes are printed with lines, because
 /// one of them may define it.
-pub(super) async fn with_whole(host: &Runtime, args: &DocumentArgs, name: &str) -> Result<Runtime, Stop> {
+pub(super) async fn load_documents_for(host: &Runtime, args: &DocumentArgs, name: &str) -> Result<Runtime, Stop> {
     let with_documents = with(host, args)?;
     for document in with_documents.documents.iter().filter(|document| document.name() == name) {
         if let Err(error) = with_documents.host.check(document).await {
@@ -88,7 +88,7 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
             Ok(_) => None,
             Err(error) if args.without_names => Some(error.clone()),
             // Also checks the parts of the document that could be read.
-            Err(error) => Some(host.check_what_was_read(error.clone()).await),
+            Err(error) => Some(host.check_readable_parts(error.clone()).await),
         };
         failed |= checked.is_some();
         match args.json {
@@ -97,12 +97,12 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
         }
     }
     if args.json {
-        json_line(&reports)?;
+        print_json(&reports)?;
     }
     if failed { Err(Stop::Said) } else { Ok(()) }
 }
 
-/// Prints a workflow as a document in another form.
+/// Prints a workflow as a document in a different form.
 pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
     let with_documents = with(host, &args.documents)?;
     let host = &with_documents.host;
@@ -121,7 +121,7 @@ pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
     };
     let exported = exported.map_err(|error| Stop::failed("export", error.to_string()))?;
     match args.json {
-        true => json_line(&exported),
+        true => print_json(&exported),
         false => line(to_yaml(&exported).trim_end()),
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(host: &Runtime, workflow: &str, args: RunArgs) -> Result
     let name = named(workflow, &mut documents)?;
     let documents = DocumentArgs { documents };
     let input = match &task {
-        Some(task) => Some(input_of(&validate::with_whole(host, &documents, &name).await?, &name, task).await?),
+        Some(task) => Some(input_of(&validate::load_documents_for(host, &documents, &name).await?, &name, task).await?),
         None => instead.input,
     };
     let args = WorkflowRunArgs { name, input, store: instead.store, run_id: instead.run_id, documents, began, events };

@@ -8,7 +8,7 @@ use agentflow_schema::text::OneLine;
 use serde_json::json;
 
 use super::document_args::DiffArgs;
-use super::print::{DIM, Stop, json_line, line, note};
+use super::print::{DIM, Stop, line, note, print_json};
 use super::validate;
 use agentflow_core::__private::extension::Known;
 use agentflow_core::document::Document;
@@ -39,7 +39,7 @@ pub(super) async fn diff(host: &Runtime, args: &DiffArgs) -> Result<(), Stop> {
             json
         });
         let all: Vec<_> = with_phrase.collect();
-        json_line(&json!({"same": is_same, "old": shown(&old), "new": shown(&new), "differences": all}))?;
+        print_json(&json!({"same": is_same, "old": shown(&old), "new": shown(&new), "differences": all}))?;
     } else {
         for difference in &differences {
             let runs = if difference.compatible { "" } else { "; a run of the one cannot continue as the other" };

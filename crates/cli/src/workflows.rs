@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::args::{BeganArgs, GraphFormat, WorkflowRunArgs, WorkflowViewCommand};
-use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
+use super::args::{GraphFormat, RunStartArgs, WorkflowRunArgs, WorkflowViewCommand};
+use super::print::{Answer, BOLD, DIM, Stop, line, note, print_json};
 use super::runs::operator;
 use super::tree::Tree;
 use super::workflow_as_task::named;
@@ -34,14 +34,14 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
         }
         WorkflowViewCommand::Show { name, mut documents, format } => {
             let name = named(&name, &mut documents.documents)?;
-            show(&validate::with_whole(host, &documents, &name).await?, &name, format).await
+            show(&validate::load_documents_for(host, &documents, &name).await?, &name, format).await
         }
         WorkflowViewCommand::Validate(args) => validate::validate(host, &args).await,
         WorkflowViewCommand::DryRun(mut args) => {
             let name = named(&args.name, &mut args.documents.documents)?;
-            let host = validate::with_whole(host, &args.documents, &name).await?;
+            let host = validate::load_documents_for(host, &args.documents, &name).await?;
             let dry = host.dry_run(&name).await?;
-            if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
+            if args.json { print_json(&dry) } else { super::tools::dry_run(&dry) }
         }
         WorkflowViewCommand::Diff(args) => workflow_diff::diff(host, &args).await,
         WorkflowViewCommand::Export(mut args) => {
@@ -49,7 +49,7 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
             validate::export(host, &args)
         }
         WorkflowViewCommand::Schema { form } => {
-            json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
+            print_json(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }
     }
 }
@@ -74,7 +74,7 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
             json["definition"] = graph.hash().into();
             json
         };
-        json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>())?;
+        print_json(&workflows.iter().map(with_origin).collect::<Vec<_>>())?;
         return failed;
     }
     for graph in &workflows {
@@ -123,7 +123,7 @@ async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result
     match format {
         Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),
         Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
-        Some(GraphFormat::Json) => json_line(&graph),
+        Some(GraphFormat::Json) => print_json(&graph),
         Some(GraphFormat::DryRun) => super::tools::dry_run(&host.dry_run(name).await?),
         None => outline(&graph, &host.dry_run(name).await?),
     }
@@ -179,7 +179,7 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
 
 pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(), Stop> {
     args.name = named(&args.name, &mut args.documents.documents)?;
-    let host = validate::with_whole(host, &args.documents, &args.name).await?;
+    let host = validate::load_documents_for(host, &args.documents, &args.name).await?;
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
             Stop::failed("input", format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"))
@@ -200,19 +200,19 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     if let Some(id) = args.run_id.as_deref() {
         start = start.run_id(RunId::new(id));
     }
-    let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
+    let RunStartArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
     start = caller.into_iter().fold(start, StartRun::caller);
     start = tags.into_iter().fold(start, |start, (key, value)| start.tag(key, value));
     start = run_timeout.into_iter().fold(start, StartRun::timeout);
     start = max_llm_calls.into_iter().fold(start, StartRun::max_llm_calls);
     let handle = start.await?;
     let kept = runtime.store().is_some();
-    let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
+    let how = FollowOptions { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
     follow(handle, how).await
 }
 
 /// Options for following a run.
-pub(super) struct Follow<'a> {
+pub(super) struct FollowOptions<'a> {
     /// Store file from the command line.
     pub(super) store: Option<&'a Path>,
     /// `true` if the run has a store: this file, or the store of the host.
@@ -228,8 +228,8 @@ pub(super) struct Follow<'a> {
 /// Shows a run until its end. For a resumed run, shows only new events and the questions that were
 /// open `before`. On Ctrl-C or a closed output, a run with a store is detached and can be resumed;
 /// a run without a store is cancelled.
-pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
-    let Follow { store, kept, events, before, mut ctrl_c } = how;
+pub(super) async fn follow(handle: RunHandle<Encoded>, how: FollowOptions<'_>) -> Result<(), Stop> {
+    let FollowOptions { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
     let mut tree = Tree::new(!events, kept.then(|| store_argument(store)));
@@ -265,7 +265,7 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Resul
             continue;
         }
         tree.see(&event);
-        if events && let Err(closed) = json_line(&event) {
+        if events && let Err(closed) = print_json(&event) {
             match kept {
                 true => handle.abandon(),
                 false => drop(handle.cancel("its events could not be written").await),

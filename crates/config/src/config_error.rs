@@ -32,7 +32,7 @@ pub enum ConfigError {
         /// Cause of the error.
         source: std::io::Error,
     },
-    /// Invalid environment variables, each described by a sentence.
+    /// Invalid environment variables: one message each.
     Variables(Vec<String>),
     /// The store cannot be opened.
     Store(StoreError),

@@ -12,7 +12,7 @@ use crate::{ConfigError, RuntimeConfig};
 pub trait ConfigureRuntime: Sized {
     /// Applies a configuration. Each setting in it replaces the earlier one, and a server or tool
     /// replaces the one with the same name. Scopes and folders are added. The store is opened,
-    /// servers are not contacted. Call it after [`secrets`](Self::secrets), which provides the keys
+    /// servers are not contacted. Call it after [`secrets`](RuntimeBuilder::secrets), which provides the keys
     /// that the configuration refers to.
     ///
     /// # Errors

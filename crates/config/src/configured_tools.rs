@@ -96,13 +96,13 @@ pub struct ApiToolSettings {
 
 /// The created tools, and the entries that cannot be used.
 #[derive(Default)]
-pub(super) struct MadeTools {
+pub(super) struct ConfiguredTools {
     pub(super) tools: Vec<ToolRef>,
     /// Problems with the names of their entries.
     pub(super) problems: Vec<(String, EntryProblem)>,
 }
 
-impl MadeTools {
+impl ConfiguredTools {
     fn add(&mut self, entry: &str, made: Result<Vec<ToolRef>, EntryProblem>) {
         match made {
             Ok(tools) => self.tools.extend(tools),
@@ -121,8 +121,8 @@ impl ToolSettings {
         self
     }
 
-    pub(super) async fn made(self, secrets: &Arc<dyn SecretProvider>) -> MadeTools {
-        let mut all = MadeTools::default();
+    pub(super) async fn made(self, secrets: &Arc<dyn SecretProvider>) -> ConfiguredTools {
+        let mut all = ConfiguredTools::default();
         if let Some(request) = self.http_request {
             all.add("tools.http_request", request.made(secrets).await);
         }
@@ -213,14 +213,14 @@ mod with_descriptions {
     use std::time::Duration;
 
     use super::with_http::guard;
-    use super::{ApiToolSettings, Arc, MadeTools, SecretProvider};
+    use super::{ApiToolSettings, Arc, ConfiguredTools, SecretProvider};
     use agentflow_core::__private::extension::text_file;
     use agentflow_core::document::Document;
     use agentflow_tools::__private::{MOST_DESCRIBED_BYTES, described_tools};
     use agentflow_tools::ApiAccess;
 
     impl ApiToolSettings {
-        pub(super) fn add_to(self, all: &mut MadeTools, secrets: &Arc<dyn SecretProvider>) {
+        pub(super) fn add_to(self, all: &mut ConfiguredTools, secrets: &Arc<dyn SecretProvider>) {
             let guard = match guard(&self.networks) {
                 Ok(guard) => guard,
                 Err(problem) => return all.problems.push(("tools.api".to_owned(), problem)),
@@ -280,7 +280,7 @@ mod without_features {
     #![allow(clippy::unused_async, clippy::unused_self, unused_imports, reason = "the same with the features")]
 
     use super::{
-        AlertSettings, ApiToolSettings, Arc, EntryProblem, HttpRequestSettings, MadeTools, SecretProvider,
+        AlertSettings, ApiToolSettings, Arc, ConfiguredTools, EntryProblem, HttpRequestSettings, SecretProvider,
         StorageSettings, ToolRef,
     };
 
@@ -300,7 +300,7 @@ mod without_features {
 
     #[cfg(not(all(feature = "documents", feature = "tool-api")))]
     impl ApiToolSettings {
-        pub(super) fn add_to(self, all: &mut MadeTools, _: &Arc<dyn SecretProvider>) {
+        pub(super) fn add_to(self, all: &mut ConfiguredTools, _: &Arc<dyn SecretProvider>) {
             let problem = "it needs the features `documents` and `tool-api`, without which this program is built";
             all.problems.push(("tools.api".to_owned(), problem.into()));
         }

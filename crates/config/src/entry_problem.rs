@@ -8,7 +8,7 @@ use agentflow_schema::text::variables::{expanded, names_in};
 
 use agentflow_core::model::SecretProvider;
 
-/// Reason why an entry cannot be used: a sentence without the name of the entry.
+/// Reason why an entry cannot be used: a message without the name of the entry.
 pub(super) struct EntryProblem(pub(super) String);
 
 impl From<String> for EntryProblem {
@@ -23,10 +23,10 @@ impl From<&str> for EntryProblem {
     }
 }
 
-/// Replaces `${NAME}` in these texts by the secret with this name.
+/// Replaces `${NAME}` in these strings with the secret with this name.
 ///
 /// # Errors
-/// A sentence about the first variable that is not set.
+/// A message that names the first variable that is not set.
 pub(super) async fn fill(texts: Vec<&mut String>, secrets: &Arc<dyn SecretProvider>) -> Result<(), EntryProblem> {
     for text in texts {
         let mut values = BTreeMap::new();

@@ -41,12 +41,12 @@ use crate::{A2aAgentSettings, ConfigError, McpServerSettings, ProviderSettings, 
 /// | `trace_content` | `AGENTFLOW_TRACE_CONTENT`, `true` or `false` | [`RuntimeBuilder::trace_content`] |
 /// | `changes` | `AGENTFLOW_CHANGES` | [`RuntimeBuilder::changes`]: `refuse`, `accept-compatible` or `accept-all` |
 ///
-/// In the texts of `providers`, `mcp_servers`, `a2a_agents` and `tools`, `${NAME}` is replaced by a
-/// secret of the builder's [`secrets`](RuntimeBuilder::secrets), by default an environment
+/// In the strings of `providers`, `mcp_servers`, `a2a_agents` and `tools`, `${NAME}` is replaced by
+/// a secret of the builder's [`secrets`](RuntimeBuilder::secrets), by default an environment
 /// variable. `${NAME:-else}` has a default text. An entry of these fields that cannot be used, for
 /// example because a variable is missing, does not affect the others. It is reported by
-/// [`Runtime::health`](agentflow_core::Runtime::health), and each call that needs the server or the provider
-/// fails with the reason. The page `agentflow::configuration` has an example.
+/// [`Runtime::health`](agentflow_core::Runtime::health), and each call that needs the server or the
+/// provider fails with the reason. The page `agentflow::configuration` has an example.
 ///
 /// ```
 /// use agentflow::prelude::*;

@@ -63,7 +63,7 @@ pub struct Context {
     /// same number.
     scope: u32,
     /// Earlier attempts at this tool call, if any.
-    made_before: Option<Arc<MadeBefore>>,
+    made_before: Option<Arc<PreviousCallAttempts>>,
     /// Number of agents and workflows that contain this step.
     depth: u32,
     /// `true` in a run, `false` in a program's own code.
@@ -80,7 +80,7 @@ pub struct Context {
 
 /// Earlier attempts at a tool call that the current attempt makes again.
 #[derive(Default)]
-pub(crate) struct MadeBefore {
+pub(crate) struct PreviousCallAttempts {
     /// Key that identifies the call over all attempts, if it differs from the path.
     pub(crate) key: Option<Arc<str>>,
     /// Paths of the earlier calls.
@@ -119,7 +119,7 @@ impl Context {
         }
     }
 
-    /// Creates a context for a program's own code. It belongs to no run and has a new id.
+    /// Creates a context for a program's own code. It does not belong to a run and has a new id.
     pub(crate) fn of_host(host: &Arc<Host>) -> Self {
         let run = Arc::new(RunShared::new(host.detached_id(), host, None));
         Self { in_run: false, ..Self::new(run, StepPath::root(), host.resources.clone()) }
@@ -142,11 +142,18 @@ impl Context {
     }
 
     /// Returns the context of a tool call in this step.
-    pub(crate) fn of_call(&self, path: StepPath, key: &str, before: MadeBefore, resources: &Resources) -> Self {
+    pub(crate) fn of_call(
+        &self,
+        path: StepPath,
+        key: &str,
+        before: PreviousCallAttempts,
+        resources: &Resources,
+    ) -> Self {
         // The key is stored only if it differs from the path, so that the common case needs no
         // allocation.
         let key = (path.to_string() != key).then(|| key.into());
-        let made_before = (key.is_some() || !before.paths.is_empty()).then(|| Arc::new(MadeBefore { key, ..before }));
+        let made_before =
+            (key.is_some() || !before.paths.is_empty()).then(|| Arc::new(PreviousCallAttempts { key, ..before }));
         let resources = resources.clone();
         Self { path, made_before, attempt: 1, scope: 1, resources, ..self.clone() }
     }
@@ -168,8 +175,8 @@ impl Context {
         self.scope
     }
 
-    /// Creates a context that belongs to no run, for calling a tool's function in a test. Each
-    /// context has a new id, so that [`idempotency_key`](Self::idempotency_key)s differ.
+    /// Creates a context that does not belong to a run, for calling a tool's function in a test.
+    /// Each context has a new id, so that [`idempotency_key`](Self::idempotency_key)s differ.
     pub fn detached() -> Self {
         Self::of_host(Host::of_process())
     }

@@ -1,6 +1,6 @@
 //! [`Failure`] and [`FailureKind`]: the recorded form of an error, with its kind, its message, and
-//! whether another attempt may succeed. The types hold no source errors; the retry policies decide
-//! about attempts.
+//! whether another attempt may succeed. The types do not contain source errors; the retry policies
+//! decide about attempts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -90,7 +90,7 @@ pub(crate) struct Cause(String);
 impl Cause {
     /// Returns the part of an error's alternate form (`{:#}`) that follows its message, such as the
     /// causes of an `anyhow::Error`.
-    pub(crate) fn of(sentence: &str, error: &impl fmt::Display) -> Option<Box<Self>> {
+    pub(crate) fn from_alternate_form(sentence: &str, error: &impl fmt::Display) -> Option<Box<Self>> {
         let whole = format!("{error:#}");
         let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
         (!cause.is_empty()).then(|| Box::new(Self(cause.to_owned())))
@@ -112,7 +112,8 @@ pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 /// Reason that is recorded for open steps of a run that reaches its time limit.
 pub(crate) const RUN_OVER_TIME: &str = "the run reached its time limit";
 
-/// Returns true if a step has failed only because its run ended. The texts are stored, so they never change.
+/// Returns true if a step has failed only because its run ended. The messages are stored, so they
+/// never change.
 pub(crate) fn ended_with_run(error: &Failure) -> bool {
     error.kind == FailureKind::Cancelled
         && (error.message.starts_with(RUN_CANCELLED) || error.message.starts_with(RUN_OVER_TIME))
@@ -144,7 +145,7 @@ pub enum FailureClass {
     Unavailable,
     /// The step failed.
     ToolError,
-    /// A model call failed for another reason.
+    /// A model call failed for a different reason.
     ModelError,
     /// An input or an answer has the wrong form.
     Validation,
@@ -328,7 +329,7 @@ kinds! {
     DefinitionChanged "definition_changed" ToolError Never,
     /// A resource that a step requires was not provided.
     MissingResource "missing_resource" ToolError Never,
-    /// The runtime is draining and starts no runs.
+    /// The runtime is draining and does not start runs.
     Draining "draining" Unavailable Never,
     // Control requests.
     /// The state of the run does not allow the request.

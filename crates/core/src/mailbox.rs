@@ -104,7 +104,7 @@ impl<M> Mailbox<M> {
         self.agents
     }
 
-    /// Returns the agent's name as a static string, or a sentence with the known names.
+    /// Returns the agent's name as a static string, or an error message that lists the known names.
     pub(crate) fn known(&self, agent: &str) -> Result<&'static str, String> {
         self.agents.iter().find(|known| **known == agent).copied().ok_or_else(|| {
             let agents = self.agents.iter().copied();

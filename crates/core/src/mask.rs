@@ -1,12 +1,12 @@
-//! Masks secrets in texts, also if the text contains the secret in an escaped form. `HiddenTexts`
-//! masks several secrets in all texts of a JSON value.
+//! Masks secrets in strings, also if the string contains the secret in an escaped form.
+//! `SecretMasker` masks several secrets in all strings of a JSON value.
 
 #[doc(hidden)]
-pub use self::hidden_texts::HiddenTexts;
+pub use self::hidden_texts::SecretMasker;
 
 mod hidden_texts;
 
-/// Replaces each occurrence of a secret in a text with `mark`. Also finds escaped forms: JSON
+/// Replaces each occurrence of a secret in a string with `mark`. Also finds escaped forms: JSON
 /// escapes at any depth, since JSON text can be nested in JSON text, and Rust escapes. Returns
 /// `None` if the text does not contain the secret.
 pub fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
@@ -55,9 +55,9 @@ fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
         rest = match c {
             '\\' if had => backslashes(after),
             '\\' => return None,
-            _ if had => escape_of(after, c)?,
+            _ if had => strip_escape(after, c)?,
             // The backslashes of this character's escape belong to the run that was just read.
-            _ if in_run => rest.strip_prefix(c).or_else(|| escape_of(rest, c))?,
+            _ if in_run => rest.strip_prefix(c).or_else(|| strip_escape(rest, c))?,
             _ => rest.strip_prefix(c)?,
         };
         in_run = c == '\\';
@@ -78,7 +78,7 @@ fn backslashes(mut text: &str) -> &str {
 
 /// Returns the text after the escape of the character `c`. The backslashes of the escape are
 /// already read.
-fn escape_of(text: &str, c: char) -> Option<&str> {
+fn strip_escape(text: &str, c: char) -> Option<&str> {
     let short = match c {
         '\n' => 'n',
         '\r' => 'r',

@@ -260,17 +260,17 @@ impl Message {
 
     /// Creates a system message: the developer's instructions.
     pub fn system(text: impl Into<String>) -> Self {
-        Self::of_text(Role::System, text.into())
+        Self::from_text(Role::System, text.into())
     }
 
     /// Creates a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::of_text(Role::User, text.into())
+        Self::from_text(Role::User, text.into())
     }
 
     /// Creates a message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::of_text(Role::Assistant, text.into())
+        Self::from_text(Role::Assistant, text.into())
     }
 
     /// Creates the message with the results of one turn's tool calls, in the order of the calls.
@@ -278,7 +278,7 @@ impl Message {
         Self::new(Role::Tool, results.into_iter().map(Part::ToolResult).collect::<Vec<_>>())
     }
 
-    fn of_text(role: Role, text: String) -> Self {
+    fn from_text(role: Role, text: String) -> Self {
         Self::new(role, vec![Part::Text { text }])
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The path of a step, such as `model#2` or `judge_risk/tool#2.search_incidents`; empty for the run
 /// itself.
 ///
-/// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a
+/// Turns count from 1. A second call to the same tool in the same turn is `tool#2.search[1]`, a
 /// third call is `tool#2.search[2]`. The items of a map and the rounds of a repetition are
 /// `node[0]`, `node[1]`. The text form is stored and shown. In memory, the last segment is kept as
 /// data, so that the text is only formatted when it is needed.
@@ -78,10 +78,10 @@ const MODEL: &str = "model#";
 const TOOL: &str = "tool#";
 
 impl<'p> PathSegment<'p> {
-    /// Parses a segment. Every text is a segment: a text that is not exactly the form of a model or
-    /// tool call is a name.
+    /// Parses a segment. Every string is a segment: a string that is not exactly the form of a
+    /// model or tool call is a name.
     fn read(text: &'p str) -> Self {
-        Self::read_step(text).unwrap_or_else(|| match item_of(text) {
+        Self::read_step(text).unwrap_or_else(|| match split_item(text) {
             Some((name, item)) => Self::Name { name, item: Some(item) },
             None => Self::Name { name: text, item: None },
         })
@@ -92,7 +92,7 @@ impl<'p> PathSegment<'p> {
             return Some(Self::Model { turn: number(turn)? });
         }
         let (turn, written) = text.strip_prefix(TOOL)?.split_once('.')?;
-        let (name, repeat) = match item_of(written) {
+        let (name, repeat) = match split_item(written) {
             // A repeat of 0 is only written after a tool name that ends with `]`, to keep it apart
             // from a repeat.
             Some((name, 0)) if !name.ends_with(']') => return None,
@@ -105,7 +105,7 @@ impl<'p> PathSegment<'p> {
 }
 
 /// Splits `name[N]` into the name and the number.
-fn item_of(text: &str) -> Option<(&str, u32)> {
+fn split_item(text: &str) -> Option<(&str, u32)> {
     let (name, item) = text.strip_suffix(']')?.rsplit_once('[')?;
     Some((name, number(item)?))
 }
@@ -165,7 +165,7 @@ impl StepPath {
         Self { prefix: self.as_prefix(), step: Step::model(turn) }
     }
 
-    /// The path of a tool call of a turn, below this path. `repeat` counts the calls of the same
+    /// The path of a tool call of a turn, below this path. `repeat` counts the calls to the same
     /// tool in the turn, from 0.
     pub fn tool(&self, turn: u32, name: impl Into<Arc<str>>, repeat: u32) -> Self {
         Self { prefix: self.as_prefix(), step: Step { tool: Some(name.into()), turn, count: repeat } }
@@ -201,7 +201,7 @@ impl StepPath {
     }
 
     /// Creates a path from names without checking them.
-    pub(crate) fn of_names(names: Arc<str>) -> Self {
+    pub(crate) fn from_names(names: Arc<str>) -> Self {
         Self { prefix: Some(names), step: Step::NONE }
     }
 
@@ -243,7 +243,7 @@ impl StepPath {
 
     /// Splits the path of an item into the path of its node and the number of the item.
     pub(crate) fn item(&self) -> Option<(Self, u32)> {
-        let (whole, item) = item_of(self.last_name()?)?;
+        let (whole, item) = split_item(self.last_name()?)?;
         let text = self.names();
         // The text ends with the last name, so the node's path is a prefix of it.
         let end = text.len() - self.last_name()?.len() + whole.len();
@@ -352,7 +352,7 @@ impl StepPath {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Parses a text. Every text is accepted.
+    /// Parses a string. Every string is accepted.
     fn read(text: Arc<str>) -> Self {
         let (prefix, last) = match text.rsplit_once('/') {
             Some((prefix, last)) => (Some(prefix), last),
@@ -372,15 +372,15 @@ impl Ord for StepPath {
         #[cfg(test)]
         COMPARED.with(|compared| compared.set(compared.get() + 1));
         // A path is ordered before its extensions, and a node before its items, so that the paths
-        // below a path follow it directly. The common beginning of the two texts is not parsed,
+        // below a path follow it directly. The common beginning of the two strings is not parsed,
         // since folding a journal compares many paths.
         let (a, b) = (self.names(), other.names());
         let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
         if common == a.len() && common == b.len() {
             return self.own_step().cmp(&other.own_step());
         }
-        // The first difference can be in the middle of a UTF-8 character, so the texts are cut at a
-        // slash, which is always a whole character.
+        // The first difference can be in the middle of a UTF-8 character, so the strings are cut at
+        // a slash, which is always a whole character.
         let from = a.as_bytes()[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (a, b) = (&a[from..], &b[from..]);
         if let (Some(first_a), Some(first_b)) = (plain_name(a), plain_name(b))
@@ -403,13 +403,13 @@ pub(crate) fn compared() -> usize {
     COMPARED.with(std::cell::Cell::get)
 }
 
-/// Iterates over the segments of a text. An empty text has none.
+/// Iterates over the segments of a string. An empty string has none.
 fn read_segments(text: &str) -> impl Iterator<Item = PathSegment<'_>> {
     let segments = (!text.is_empty()).then(|| text.split('/'));
     segments.into_iter().flatten().map(PathSegment::read)
 }
 
-/// Returns the first segment of a text, if it is a name without an item.
+/// Returns the first segment of a string, if it is a name without an item.
 fn plain_name(text: &str) -> Option<&[u8]> {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -445,7 +445,7 @@ impl fmt::Debug for StepPath {
     }
 }
 
-/// Error for a text that is not a step path.
+/// Error for a string that is not a step path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a step path; one looks like `model#2` or `plan/tool#1.search[1]`")]
 pub struct StepPathError(String);

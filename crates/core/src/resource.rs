@@ -16,8 +16,8 @@ use agentflow_schema::text::nearest;
 ///
 /// - A trait object, `Inject<dyn Db>`, is provided as an `Arc<dyn Db>`.
 /// - A value that several tools change is wrapped in a `Mutex`: `Inject<Mutex<T>>`.
-/// - A reference to a static has another type than its target: `Inject<&'static Prices>` takes the
-///   resource `.resource(&PRICES)`, and `Inject<Prices>` does not.
+/// - A reference to a static has a different type than its target: `Inject<&'static Prices>` takes
+///   the resource `.resource(&PRICES)`, and `Inject<Prices>` does not.
 /// - A workflow step passes a resource with [`Context::inject`](crate::Context::inject):
 ///   `order_state(cx.inject()?, 7)`. If the argument is omitted, the compiler reports E0061,
 ///   "argument #1 of type `Inject<..>` is missing", without this solution.

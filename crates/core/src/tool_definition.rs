@@ -40,7 +40,7 @@ pub struct ToolDefinition {
     /// `true` if a call may report its progress while it runs, with
     /// [`Context::emit`](crate::Context::emit).
     pub supports_streaming: bool,
-    /// Rules for calls of the tool.
+    /// Rules for calls to the tool.
     pub policy: ToolPolicy,
     /// Location of the declaration.
     pub source: Option<SourceLocation>,
@@ -48,7 +48,7 @@ pub struct ToolDefinition {
     #[cfg(feature = "dynamic")]
     arguments: ArgumentsCheck,
     /// Hashes that identify the tool's version, by aspect.
-    pub(crate) aspects: Aspects,
+    pub(crate) aspects: VersionAspects,
     /// Declared name, if `name` is the wire name of it.
     in_catalogue: Option<Arc<str>>,
     /// Description for clients other than the models of this program, if it differs.
@@ -132,7 +132,7 @@ impl ToolDefinition {
             source: None,
             #[cfg(feature = "dynamic")]
             arguments: ArgumentsCheck::default(),
-            aspects: Aspects::default(),
+            aspects: VersionAspects::default(),
             in_catalogue: None,
             public_description: None,
         }
@@ -174,7 +174,7 @@ impl ToolDefinition {
     /// afterwards. A clone has a separate check.
     ///
     /// # Errors
-    /// A sentence that describes the invalid part of the schema.
+    /// A message that describes the invalid part of the schema.
     #[cfg(feature = "dynamic")]
     #[doc(hidden)]
     pub fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
@@ -226,27 +226,27 @@ impl PartialEq for ArgumentsCheck {
 /// Hashes of the parts of a tool's version, computed on first use. A clone of the definition may be
 /// changed, so it starts without hashes.
 #[derive(Default)]
-pub(crate) struct Aspects(OnceLock<BTreeMap<String, Arc<str>>>);
+pub(crate) struct VersionAspects(OnceLock<BTreeMap<String, Arc<str>>>);
 
-impl Aspects {
+impl VersionAspects {
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> BTreeMap<String, Arc<str>>) -> &BTreeMap<String, Arc<str>> {
         self.0.get_or_init(make)
     }
 }
 
-impl Clone for Aspects {
+impl Clone for VersionAspects {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl PartialEq for Aspects {
+impl PartialEq for VersionAspects {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl fmt::Debug for Aspects {
+impl fmt::Debug for VersionAspects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
     }
@@ -257,7 +257,7 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// Rules that the runtime applies to calls of a tool. Set by the attribute `#[tool(..)]`.
+/// Rules that the runtime applies to calls to a tool. Set by the attribute `#[tool(..)]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -389,7 +389,7 @@ impl ToolPolicy {
 
     /// Returns the JSON form that is hashed into a tool's definition hash. The form must never
     /// change, since the hash is compared with hashes in journals of earlier versions, which wrote
-    /// durations in another form.
+    /// durations in a different form.
     pub(crate) fn hashed_form(&self) -> Value {
         let mut form = serde_json::to_value(self).unwrap_or_default();
         for (key, earlier, duration) in
@@ -452,7 +452,7 @@ pub enum Effects {
 impl Effects {
     /// Describes the effect of an interrupted call, for a message.
     #[doc(hidden)]
-    pub fn when_stopped(self) -> &'static str {
+    pub fn describe_interrupted(self) -> &'static str {
         match self {
             Self::None | Self::Read => "it changes nothing",
             Self::Write => "whether it had its effect is unknown",

@@ -23,7 +23,7 @@ use self::faithful::{Seen, Watched};
 
 /// A value as JSON text, shared between its readers. Cloning increments one reference count.
 ///
-/// Two values are equal if their texts are equal.
+/// Two values are equal if their JSON texts are equal.
 #[derive(Clone)]
 pub struct Encoded(Arc<str>);
 
@@ -41,7 +41,7 @@ impl Encoded {
     /// # Errors
     /// - The value has no JSON form: a map whose keys are neither strings nor numbers, or a failing
     ///   `Serialize` implementation.
-    /// - The JSON would be decoded as another value: `Some(())` and `Some(None)`, which would
+    /// - The JSON would be decoded as a different value: `Some(())` and `Some(None)`, which would
     ///   become `None`, and floats that are infinite or not a number.
     /// - The value is nested more than 120 levels deep.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
@@ -185,8 +185,8 @@ pub trait NodeValue: Send + 'static {
     /// Encodes the value.
     ///
     /// # Errors
-    /// If the value has no JSON form, or if its JSON would be decoded as another value or not at
-    /// all. The check does not compare values, so a field with `#[serde(skip)]` is not noticed.
+    /// If the value has no JSON form, or if its JSON would be decoded as a different value or not
+    /// at all. The check does not compare values, so a field with `#[serde(skip)]` is not noticed.
     fn encode(&self) -> Result<Encoded, serde_json::Error>;
 
     /// Decodes a value.
@@ -237,7 +237,7 @@ fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), s
         .decode::<T>()
         .and_then(|value| Encoded::new(&value))
         .map_err(|error| serde_json::Error::custom(format!("its JSON cannot be read back: {error}; {REMEDY}")))?;
-    // The entries of a hash map can be in another order, so the sorted bytes are compared.
+    // The entries of a hash map can be in a different order, so the sorted bytes are compared.
     let sorted = |encoded: &Encoded| {
         let mut bytes = encoded.as_str().as_bytes().to_vec();
         bytes.sort_unstable();

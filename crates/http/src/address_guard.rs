@@ -1,5 +1,5 @@
 //! Checks the addresses that a tool may connect to when a model, a document or a user chooses the
-//! host. This module resolves no names and opens no connections.
+//! host. This module does not resolve names or open connections.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

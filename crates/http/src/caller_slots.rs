@@ -1,6 +1,6 @@
 //! Limits on the concurrent requests, streams, sessions or calls of each caller of a server, so
 //! that one caller cannot use up the capacity. [`CallerSlots`] refuses what exceeds the limit;
-//! [`CallerTurns`] lets it wait.
+//! [`CallerPermits`] lets it wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +55,7 @@ impl Drop for CallerSlot {
 
 /// Limits the concurrent calls of each caller. A call beyond the limit waits until another call of its caller ends.
 #[derive(Debug)]
-pub struct CallerTurns {
+pub struct CallerPermits {
     most: usize,
     lines: Mutex<HashMap<Arc<str>, Line>>,
 }
@@ -71,13 +71,13 @@ struct Line {
 /// A permit of a caller, or its place in the queue. Dropping it frees the permit or leaves the
 /// queue.
 #[derive(Debug)]
-pub struct CallerTurn {
-    turns: Arc<CallerTurns>,
+pub struct CallerPermit {
+    turns: Arc<CallerPermits>,
     caller: Arc<str>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl CallerTurns {
+impl CallerPermits {
     /// Creates permits, at least one and at most `most` for each caller.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most: most.clamp(1, Semaphore::MAX_PERMITS), lines: Mutex::default() })
@@ -87,7 +87,7 @@ impl CallerTurns {
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.
-    pub async fn take(self: &Arc<Self>, caller: &str, max_waiting: usize) -> Option<CallerTurn> {
+    pub async fn take(self: &Arc<Self>, caller: &str, max_waiting: usize) -> Option<CallerPermit> {
         let (mut turn, turns) = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             let caller: Arc<str> = caller.into();
@@ -99,15 +99,15 @@ impl CallerTurns {
             }
             line.count += 1;
             // The entry counts this call before it waits. If the wait is cancelled, dropping
-            // `CallerTurn` corrects the count.
-            (CallerTurn { turns: Arc::clone(self), caller, permit: None }, Arc::clone(&line.turns))
+            // `CallerPermit` corrects the count.
+            (CallerPermit { turns: Arc::clone(self), caller, permit: None }, Arc::clone(&line.turns))
         };
         turn.permit = turns.acquire_owned().await.ok();
         Some(turn)
     }
 }
 
-impl Drop for CallerTurn {
+impl Drop for CallerPermit {
     fn drop(&mut self) {
         // The permit goes back first: the entry, and with it the semaphore, may be removed below.
         drop(self.permit.take());
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_waits_only_for_its_own_turns() {
-        let turns = CallerTurns::new(1);
+        let turns = CallerPermits::new(1);
         let ada = turns.take("ada", 1).await.unwrap();
         let mut waiting = Box::pin(turns.take("ada", 1));
         assert!(waiting.as_mut().now_or_never().is_none());

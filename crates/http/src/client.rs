@@ -143,7 +143,7 @@ fn verified() -> Result<ClientConfig, ClientError> {
 }
 
 /// Returns TLS settings for a client that only makes plain HTTP requests. They trust no server and
-/// read no certificates from the disk.
+/// do not read certificates from the disk.
 fn unused() -> ClientConfig {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     CONFIG

@@ -24,7 +24,7 @@ mod wait_times;
 
 pub use self::address_guard::AddressGuard;
 #[cfg(feature = "server")]
-pub use self::caller_slots::{CallerSlot, CallerSlots, CallerTurn, CallerTurns};
+pub use self::caller_slots::{CallerPermit, CallerPermits, CallerSlot, CallerSlots};
 pub use self::client::{client, is_this_machine, pinned_client};
 pub use self::client_error::{ClientError, could_not_connect, innermost_cause};
 #[cfg(feature = "server")]

@@ -13,7 +13,7 @@ use super::http::Deltas;
 
 /// The parts of a response, in the order in which they started.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ResponseAssembly {
     pieces: Vec<Piece>,
     /// Index of each call in `pieces`.
     calls: Vec<usize>,
@@ -29,7 +29,7 @@ enum Piece {
     Whole(Part),
 }
 
-impl Assembly {
+impl ResponseAssembly {
     /// Adds text. Consecutive pieces of text form one part.
     pub(super) fn text(&mut self, more: &str, deltas: &mut Deltas) {
         if more.is_empty() {

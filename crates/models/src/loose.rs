@@ -1,5 +1,6 @@
-//! Parses the JSON of responses leniently. Accepts a number or an object where a text is expected,
-//! and repairs JSON that only lenient parsers accept. This module does not depend on a provider.
+//! Parses the JSON of responses leniently. Accepts a number or an object where a string is
+//! expected, and repairs JSON that only lenient parsers accept. This module does not depend on a
+//! provider.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +32,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], mended: &'a mut Vec<
     }
 }
 
-/// Parses JSON. If all bytes are UTF-8, as usual, the texts need no separate validation.
+/// Parses JSON. If all bytes are UTF-8, as usual, the strings need no separate validation.
 fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::from_str(text),
@@ -56,7 +57,7 @@ pub(crate) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Ok(number.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// Deserializes a value. A value of another type gives `None`. For `deserialize_with`.
+/// Deserializes a value. A value of a different type gives `None`. For `deserialize_with`.
 pub(crate) fn or_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -96,7 +97,7 @@ const MAX_MENDED: usize = 1024 * 1024;
 /// Returns JSON that every parser accepts, if a lenient parser could read the original. The repair
 ///
 /// - replaces bytes that are not UTF-8;
-/// - replaces unpaired surrogates, which occur if a server splits a text within a pair;
+/// - replaces unpaired surrogates, which occur if a server splits a string within a pair;
 /// - replaces `NaN` and `Infinity`, which Python writes, with `null`;
 /// - removes duplicate keys.
 fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -127,7 +128,7 @@ fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&value).ok()
 }
 
-/// Returns the length of the escape at the start of a text, and its repaired form.
+/// Returns the length of the escape at the start of a string, and its repaired form.
 fn mend_escape(text: &str) -> (usize, &str) {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -272,7 +273,7 @@ pub(crate) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
         .with_body(data)
 }
 
-/// A text that borrows from the input if it contains no escapes. Absent and `null` give an empty
+/// A string that borrows from the input if it contains no escapes. Absent and `null` give an empty
 /// text. A number or an object gives its JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Loose<'a>(Cow<'a, str>);

@@ -19,8 +19,9 @@ pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
     identifier(name, LONGEST_NAME)
 }
 
-/// Converts a text to a name or an id with letters, digits, `_` and `-`, with 1 to `longest` bytes.
-/// A valid text is unchanged. Different texts stay different, because a hash is appended.
+/// Converts a string to a name or an id with letters, digits, `_` and `-`, with 1 to `longest`
+/// bytes. A valid string is unchanged. Different strings stay different, because a hash is
+/// appended.
 pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=longest).contains(&text.len()) && text.chars().all(allowed) {
@@ -35,9 +36,9 @@ pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
     Cow::Owned(shown.collect::<String>() + &hash)
 }
 
-/// Returns the arguments of a call as a JSON object. A valid object is unchanged, and an empty text
-/// becomes `{}`. Any other text is wrapped in an object, as Anthropic's manual proposes, so that
-/// the model sees its mistake.
+/// Returns the arguments of a call as a JSON object. A valid object is unchanged, and an empty
+/// string becomes `{}`. Any other text is wrapped in an object, as Anthropic's manual proposes, so
+/// that the model sees its mistake.
 pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
     let text = if call.arguments.trim_ascii().is_empty() { "{}" } else { &call.arguments };
     match serde_json::from_str::<&RawValue>(text) {
@@ -49,7 +50,7 @@ pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
     }
 }
 
-/// Serializes [`arguments`] as a text. For `serialize_with`.
+/// Serializes [`arguments`] as a string. For `serialize_with`.
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
 pub(super) fn as_text<S: Serializer>(arguments: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(arguments.get())

@@ -2,7 +2,8 @@
 //! as data and does not depend on tools, agents or workflows.
 //!
 //! Main modules: [`schema`] compares JSON Schemas and samples values, [`expression`] evaluates
-//! expressions, [`template`] fills in texts, [`strict`] checks JSON for duplicate keys.
+//! expressions, [`template`] fills in strings with placeholders, [`strict`] checks JSON for
+//! duplicate keys.
 //!
 //! Programs use these types through the crate `agentflow`: `agentflow::schema`,
 //! `agentflow::expression` and `agentflow::template`. The other modules are for the crates of

@@ -22,7 +22,7 @@ use self::check_cost::MOST_EXPLAINED;
 use self::limit_error::LimitError;
 pub use self::references::decoded;
 use self::schema_graph::SchemaGraph;
-use self::tolerance::Tolerated;
+use self::tolerance::TolerantSchema;
 use crate::text::{did_you_mean, head, nearest};
 
 /// A compiled JSON Schema.
@@ -72,8 +72,8 @@ impl SchemaCheck {
             Ok(check) => return Ok(check),
             Err(problem) => problem,
         };
-        match Tolerated::new(schema) {
-            Some(Tolerated { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
+        match TolerantSchema::new(schema) {
+            Some(TolerantSchema { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
             _ => Err(problem),
         }
     }

@@ -7,14 +7,14 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Checks that a text is one JSON value without duplicate keys. JSON readers disagree about which
+/// Checks that a string is one JSON value without duplicate keys. JSON readers disagree about which
 /// of two values with the same key counts.
 ///
 /// # Errors
 /// Returns the error of the parser, or an error that names the duplicate key.
 pub fn check(text: &str) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
-    Unique.deserialize(&mut json)?;
+    UniqueKeysVisitor.deserialize(&mut json)?;
     json.end()
 }
 
@@ -74,7 +74,7 @@ fn end_of_string(bytes: &[u8], begin: usize) -> Option<usize> {
     }
 }
 
-/// Returns the keys of a text that is a JSON object, after the same checks as [`check`]. Returns
+/// Returns the keys of a string that is a JSON object, after the same checks as [`check`]. Returns
 /// `None` if the value is not an object.
 ///
 /// # Errors
@@ -98,9 +98,9 @@ pub fn message(error: &serde_json::Error) -> String {
 }
 
 /// Visits a value and checks only its keys.
-struct Unique;
+struct UniqueKeysVisitor;
 
-impl<'de> DeserializeSeed<'de> for Unique {
+impl<'de> DeserializeSeed<'de> for UniqueKeysVisitor {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -116,7 +116,7 @@ macro_rules! scalars {
     };
 }
 
-impl<'de> Visitor<'de> for Unique {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for Unique {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Unique)?.is_some() {}
+        while items.next_element_seed(UniqueKeysVisitor)?.is_some() {}
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Keys {
                 return Err(serde::de::Error::custom(twice_message(&key)));
             }
             keys.push(key);
-            map.next_value_seed(Unique)?;
+            map.next_value_seed(UniqueKeysVisitor)?;
         }
         Ok(keys)
     }

@@ -1,5 +1,5 @@
-//! Parses texts with placeholders, such as `Dear {name}`. This module does not depend on workflows
-//! or state: the caller provides the values.
+//! Parses strings with placeholders, such as `Dear {name}`. This module does not depend on
+//! workflows or state: the caller provides the values.
 #![doc = include_str!("docs/template.md")]
 
 use std::fmt;
@@ -17,7 +17,7 @@ pub const LONGEST: usize = 1 << 20;
 /// Default maximum size of a filled template in bytes.
 pub const LARGEST: usize = 16 << 20;
 
-/// A text with placeholders. It is checked when it is parsed, and can be filled any number of
+/// A string with placeholders. It is checked when it is parsed, and can be filled any number of
 /// times.
 ///
 /// ```
@@ -77,7 +77,7 @@ impl Placeholder {
     }
 }
 
-/// The error of a text that is not a valid [`Template`], or of a template that cannot be filled.
+/// The error of a string that is not a valid [`Template`], or of a template that cannot be filled.
 /// The message names the placeholder and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
@@ -137,7 +137,7 @@ impl Template {
     }
 
     /// Fills the template with the fields of a JSON object. If the text consists of a single
-    /// placeholder, the result is the value itself. Otherwise the result is a text: strings are
+    /// placeholder, the result is the value itself. Otherwise the result is a string: strings are
     /// inserted without quotes and other values as JSON.
     ///
     /// An optional placeholder without a value inserts nothing. If it is the whole text, the result
@@ -378,7 +378,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every text is either refused or can be filled.
+        /// Every string is either refused or can be filled.
         #[test]
         fn any_text_is_read_or_refused(text in "[a-c{}.?:é\\n ]{0,24}") {
             if let Ok(template) = text.parse::<Template>() {
@@ -388,7 +388,7 @@ mod tests {
             }
         }
 
-        /// A text without placeholders is unchanged, if its braces are doubled.
+        /// A string without placeholders is unchanged, if its braces are doubled.
         #[test]
         fn text_survives(text in "\\PC{0,40}") {
             let written = text.replace('{', "{{").replace('}', "}}");

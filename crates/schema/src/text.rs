@@ -24,7 +24,7 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     }
     let allowed = (wrong.chars().count() / 3).max(1);
     let wrong = wrong.to_lowercase();
-    let (letters, count) = (Letters::new(&wrong), wrong.chars().count());
+    let (letters, count) = (LetterCounts::new(&wrong), wrong.chars().count());
     let (mut best, mut left): (Option<(usize, &str)>, usize) = (None, MOST_COMPARED);
     let of_similar_length = |name: &&str| {
         // A non-ASCII letter has up to 4 bytes, and its lower-case form may have another number of
@@ -33,7 +33,7 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     };
     for name in names.into_iter().filter(of_similar_length).take(MOST_NAMES) {
         let lower = name.to_lowercase();
-        if letters.least_distance(&Letters::new(&lower)) > allowed {
+        if letters.least_distance(&LetterCounts::new(&lower)) > allowed {
             continue;
         }
         let compared = count.max(1) * lower.chars().count();
@@ -49,9 +49,9 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 
 /// Counts the letters of a name in 64 classes. The counts exclude most names without computing a
 /// distance.
-struct Letters([i16; 64]);
+struct LetterCounts([i16; 64]);
 
-impl Letters {
+impl LetterCounts {
     fn new(name: &str) -> Self {
         let mut counts = [0; 64];
         for letter in name.chars() {
@@ -71,8 +71,8 @@ impl Letters {
     }
 }
 
-/// Returns the position of a whole word in a text, or `None` if the word occurs only within longer
-/// words.
+/// Returns the position of a whole word in a string, or `None` if the word occurs only within
+/// longer words.
 pub fn word_in(text: &str, word: &str) -> Option<usize> {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     let ends = |end: Option<char>, beside: Option<char>| !(end.is_some_and(is_letter) && beside.is_some_and(is_letter));
@@ -147,16 +147,16 @@ fn selects_variant(c: char) -> bool {
     matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Finds the characters of a text that must be escaped. One variation selector after a character is
-/// harmless, but a sequence of them could carry hidden text.
+/// Finds the characters of a string that must be escaped. One variation selector after a character
+/// is harmless, but a sequence of them could carry hidden text.
 #[derive(Clone, Copy, Debug)]
-struct Unseen {
+struct HiddenCharFinder {
     /// `true` if the previous character may have a variation selector. It may be in the previous
     /// piece of the text.
     has_base: bool,
 }
 
-impl Unseen {
+impl HiddenCharFinder {
     /// Returns the first character that must be escaped, with its position. `text` continues the
     /// previous piece.
     fn find(&mut self, text: &str, one_line: bool) -> Option<(usize, char)> {
@@ -177,12 +177,12 @@ impl Unseen {
 struct Plain<W> {
     out: W,
     one_line: bool,
-    unseen: Unseen,
+    unseen: HiddenCharFinder,
 }
 
 impl<W> Plain<W> {
     fn new(out: W, one_line: bool) -> Self {
-        Self { out, one_line, unseen: Unseen { has_base: true } }
+        Self { out, one_line, unseen: HiddenCharFinder { has_base: true } }
     }
 }
 
@@ -230,7 +230,7 @@ pub struct PlainJson;
 
 impl PlainJson {
     fn escaped<W: ?Sized + io::Write>(writer: &mut W, text: &str) -> io::Result<()> {
-        let (mut rest, mut unseen) = (text, Unseen { has_base: true });
+        let (mut rest, mut unseen) = (text, HiddenCharFinder { has_base: true });
         while let Some((at, c)) = unseen.find(rest, false) {
             writer.write_all(&rest.as_bytes()[..at])?;
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -339,8 +339,8 @@ mod tests {
         let long = "x".repeat(4 << 20);
         assert_eq!(nearest(&long, [long.as_str()]), None);
         assert_eq!(nearest("query", [long.as_str(), "qury"]), Some("qury"));
-        // All names have the same letters in another order, so the letter counts exclude none of
-        // them.
+        // All names have the same letters in a different order, so the letter counts exclude none
+        // of them.
         let names: Vec<String> = (0..100_000).map(|at| format!("{}{}", "ab".repeat(60), at % 7)).collect();
         let wrong = "ba".repeat(60) + "0";
         let begin = std::time::Instant::now();

@@ -106,7 +106,7 @@ struct TextCount {
     lines: usize,
 }
 
-/// Creates the tool `text`, which counts, changes, splits and searches a text.
+/// Creates the tool `text`, which counts, changes, splits and searches text.
 ///
 /// The arguments are `{"operation": "replace", "text": "a-b", "find": "-", "with": "+"}`. The
 /// operations are `count`, `upper`, `lower`, `trim`, `replace`, `split`, `find` and `slice`.

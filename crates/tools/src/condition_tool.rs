@@ -45,8 +45,8 @@ pub fn condition() -> FnTool {
 }
 
 fn holds(Asked { expression, variables }: Asked) -> Result<bool, ToolError> {
-    let expression: Expression = expression.parse().map_err(|error| ToolError::of(&error))?;
-    match expression.evaluate(&Value::Object(variables)).map_err(|error| ToolError::of(&error))? {
+    let expression: Expression = expression.parse().map_err(|error| ToolError::from_error(&error))?;
+    match expression.evaluate(&Value::Object(variables)).map_err(|error| ToolError::from_error(&error))? {
         Value::Bool(holds) => Ok(holds),
         other => Err(ToolError::new(format!(
             "the value of `{expression}` is `{other}`, neither `true` nor `false`; compare it"

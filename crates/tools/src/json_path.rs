@@ -31,7 +31,7 @@ pub(crate) const MOST_STEPS: u64 = 2_000_000;
 pub(crate) const MOST_COPIED: u64 = 4 << 20;
 /// Maximum number of bytes of a query in an error.
 const SHOWN: usize = 200;
-/// Approximate bytes of a value in memory without its texts.
+/// Approximate bytes of a value in memory without its strings.
 const VALUE_BYTES: u64 = 32;
 
 #[derive(Clone)]
@@ -222,7 +222,7 @@ impl Work {
                 depth => size.values.saturating_mul((1 + size.depth).saturating_pow(depth)),
             };
             steps = steps.saturating_add(within.saturating_mul(segment.filter_steps));
-            // A comparison reads a text once, a regular expression once for each of its states.
+            // A comparison reads a string once, a regular expression once for each of its states.
             let text = size.text / 64;
             let again = if segment.is_descendant { 1 + size.depth } else { 1 };
             let text = text.saturating_mul(again).saturating_mul(segment.pattern_steps.max(1));

@@ -1,5 +1,5 @@
 //! [`ProcessGroup`]: kills a process together with the processes that it started, unless they left
-//! its group. The module starts no processes.
+//! its group. The module does not start processes.
 
 /// The process group of a child process that was started as the leader of a new group. Empty on
 /// platforms other than Unix.
@@ -8,7 +8,7 @@ pub struct ProcessGroup(Option<u32>);
 
 impl ProcessGroup {
     /// Creates the handle from the id of the group's leader.
-    pub fn of(process: Option<u32>) -> Self {
+    pub fn from_leader(process: Option<u32>) -> Self {
         Self(process)
     }
 

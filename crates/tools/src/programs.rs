@@ -212,7 +212,7 @@ impl Programs {
             // A child process may keep the output open, so the group is killed before the rest is
             // read.
             running.group.kill();
-            last_words(read).await;
+            read_rest(read).await;
             status
         };
         match status {
@@ -241,7 +241,7 @@ impl Programs {
 
 /// Reads the remaining output for at most [`LAST_WORDS`]. The future may have finished already:
 /// polling it again would never complete.
-async fn last_words(read: Pin<&mut impl FusedFuture>) {
+async fn read_rest(read: Pin<&mut impl FusedFuture>) {
     if !read.is_terminated() {
         let _ = tokio::time::timeout(LAST_WORDS, read).await;
     }
@@ -274,7 +274,7 @@ impl Running {
         // A new process group, so that processes started by the program can be killed with it.
         command.process_group(0);
         let child = command.spawn().map_err(cannot)?;
-        let running = Self { group: ProcessGroup::of(child.id()), child };
+        let running = Self { group: ProcessGroup::from_leader(child.id()), child };
         if let Some(bytes) = programs.max_memory.filter(|_| !is_limited) {
             running.limit(bytes).map_err(|error| {
                 ToolError::new(format!("the memory of `{name}` cannot be limited, so it was killed: {error}"))
@@ -401,9 +401,9 @@ mod tests {
         let begin = tokio::time::Instant::now();
         let mut read = pin!(std::future::ready(()).fuse());
         read.as_mut().await;
-        last_words(read).await;
+        read_rest(read).await;
         assert_eq!(begin.elapsed(), Duration::ZERO);
-        last_words(pin!(std::future::pending::<()>().fuse())).await;
+        read_rest(pin!(std::future::pending::<()>().fuse())).await;
         assert_eq!(begin.elapsed(), LAST_WORDS);
     }
 }

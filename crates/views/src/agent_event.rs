@@ -47,7 +47,7 @@ pub struct AgentEvent {
     pub metadata: Map<String, Value>,
 }
 
-/// Returns the text of the last final event that has a text, or an empty string.
+/// Returns the text of the last final event that has text, or an empty string.
 pub fn final_text<'e>(events: impl IntoIterator<Item = &'e AgentEvent>) -> &'e str {
     let finals = events.into_iter().filter(|event| event.is_final);
     finals.filter_map(|event| event.content.as_deref()).last().unwrap_or_default()
@@ -205,7 +205,7 @@ fn text_of(output: &Encoded) -> String {
     serde_json::from_str::<String>(output.as_str()).unwrap_or_else(|_| output.to_string())
 }
 
-/// Parses a text as JSON. Returns the text as a string if it is not JSON.
+/// Parses a string as JSON. Returns it as a JSON string if it is not JSON.
 fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }

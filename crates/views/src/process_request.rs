@@ -23,14 +23,14 @@ impl ProcessedRequest for TaskRequest {
             Err(error) => return TaskResult::refused(self, error.to_string()),
         };
         let id = RunId::new(&*self.task_id);
-        match processed(runtime, start, &id, &caller).await {
+        match run_task(runtime, start, &id, &caller).await {
             Ok(result) => result,
             Err(error) => TaskResult::refused(self, error.to_string()),
         }
     }
 }
 
-async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc<str>) -> Result<TaskResult> {
+async fn run_task(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc<str>) -> Result<TaskResult> {
     if let Some(session) = &start.session {
         let owner = runtime.session(session).await?.caller;
         if owner.as_ref() != Some(caller) {
@@ -47,7 +47,7 @@ async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc
     let run = match started {
         // The client sent the task again. If the same caller owns the run, wait for it.
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
-            sent_before(runtime, id, caller).await?.ok_or(Error::Store(error))?
+            existing_run(runtime, id, caller).await?.ok_or(Error::Store(error))?
         }
         started => started?,
     };
@@ -62,7 +62,7 @@ async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc
 }
 
 /// Returns the run of a task that the same caller sent before.
-async fn sent_before(runtime: &Runtime, id: &RunId, caller: &Arc<str>) -> Result<Option<RunHandle<Encoded>>> {
+async fn existing_run(runtime: &Runtime, id: &RunId, caller: &Arc<str>) -> Result<Option<RunHandle<Encoded>>> {
     match runtime.run_record(id).await?.caller {
         Some(owner) if owner == *caller => runtime.attach(id).await.map(Some),
         _ => Ok(None),

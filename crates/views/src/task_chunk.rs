@@ -35,12 +35,12 @@ pub enum TaskChunkKind {
     Cancelled,
 }
 
-/// The content of a chunk: a text or an object.
+/// The content of a chunk: a string or an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum TaskContent {
-    /// A text.
+    /// A string.
     Text(String),
     /// An object.
     Json(Map<String, Value>),

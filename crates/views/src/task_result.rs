@@ -119,7 +119,8 @@ impl TaskResult {
         if is_of_agent(events) {
             let conversation = Conversation::from_events(events);
             let author = result.agent_id.as_deref();
-            result.messages = conversation.messages().iter().map(|one| TaskMessage::of(one, author)).collect();
+            result.messages =
+                conversation.messages().iter().map(|one| TaskMessage::from_message(one, author)).collect();
         }
         Some(result)
     }
@@ -178,7 +179,7 @@ fn object(output: &Encoded) -> Option<Map<String, Value>> {
 }
 
 impl TaskMessage {
-    fn of(message: &Message, author: Option<&str>) -> Self {
+    fn from_message(message: &Message, author: Option<&str>) -> Self {
         let role = message.role();
         let calls: Vec<Value> = message
             .tool_calls()

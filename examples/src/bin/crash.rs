@@ -23,12 +23,12 @@ const USAGE: &str = "usage: crash [FILE]
 const CHILD: &str = "--be-the-one-that-is-killed";
 
 /// `true` in the child process, whose last steps never end.
-struct Doomed(bool);
+struct StallsForever(bool);
 
 /// Prints that a step is running. In the child process, slow steps never end.
 async fn work(cx: &Context, what: &str, slow: bool) {
     println!("  {what}");
-    if slow && cx.resource::<Doomed>().is_some_and(|doomed| doomed.0) {
+    if slow && cx.resource::<StallsForever>().is_some_and(|doomed| doomed.0) {
         std::future::pending::<()>().await;
     }
 }
@@ -103,7 +103,7 @@ async fn main() -> ExitCode {
 type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
-    Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(Doomed(doomed)).build())
+    Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(StallsForever(doomed)).build())
 }
 
 /// Runs the child process until it is killed.

@@ -126,7 +126,7 @@ fn the_readmes_question_gets_the_rule() {
 fn a_definition_is_found_by_its_name() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let answer = answer("What is the default of max_steps?", root);
-    assert!(answer.contains("Default 20; a run that takes more fails"), "{answer}");
+    assert!(answer.contains("Default: 20. A run that needs more fails"), "{answer}");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn ctrl_c_closes_the_connection_and_says_so() {
     let folder = Folder::new("interrupt").with("a.txt", "The door is green.\n");
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_research"))
-        .args(["--base-url", &format!("http://{}/v1", server.local_addr().unwrap()), "What is green?"])
+        .args(["--base-url", &format!("http://{}/v1", server.local_addr().unwrap()), "MeasuredStep is green?"])
         .arg(&folder.0)
         .env("AGENTFLOW_MODEL", "openai-chat/x")
         .stdout(Stdio::piped())

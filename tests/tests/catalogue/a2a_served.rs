@@ -139,9 +139,9 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
 /// A clock that only the test advances, so that two tasks never change in the same millisecond by
 /// accident.
 #[derive(Clone, Debug, Default)]
-struct Standing(Arc<AtomicU64>);
+struct SteppedClock(Arc<AtomicU64>);
 
-impl Clock for Standing {
+impl Clock for SteppedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
@@ -149,7 +149,7 @@ impl Clock for Standing {
 
 #[tokio::test]
 async fn tasks_are_cancelled_and_listed_in_pages() {
-    let clock = Standing::default();
+    let clock = SteppedClock::default();
     let tick = || clock.0.fetch_add(1000, Ordering::SeqCst);
     let runtime = Runtime::builder().store(MemoryStore::new()).clock(clock.clone()).build();
     let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);

@@ -69,11 +69,11 @@ pub(crate) struct Seen {
     challenge: String,
 }
 
-type Answers = Arc<dyn Fn(&Asked, &Site) -> Option<String> + Send + Sync>;
+type Answers = Arc<dyn Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync>;
 
 /// Both servers.
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct LoginSite {
     pub(crate) server: String,
     pub(crate) issuer: String,
     pub(crate) seen: Arc<Mutex<Seen>>,
@@ -82,8 +82,8 @@ pub(crate) struct Site {
     answers: Answers,
 }
 
-impl Site {
-    pub(crate) async fn new(answers: impl Fn(&Asked, &Site) -> Option<String> + Send + Sync + 'static) -> Self {
+impl LoginSite {
+    pub(crate) async fn new(answers: impl Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::lasting(json!(3600), answers).await
     }
 
@@ -91,7 +91,7 @@ impl Site {
     /// empty one is silence.
     pub(crate) async fn lasting(
         lasts: Value,
-        answers: impl Fn(&Asked, &Site) -> Option<String> + Send + Sync + 'static,
+        answers: impl Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         let listeners =
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());

@@ -17,12 +17,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::login_server::{Site, field, tools, work};
+use crate::login_server::{LoginSite, field, tools, work};
 use crate::raw_http::full;
 
 #[tokio::test]
 async fn a_person_logs_in_once_and_calls_have_the_token() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person().scopes(["read", "write"]));
     client.login().await.unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
@@ -45,7 +45,7 @@ async fn a_person_logs_in_once_and_calls_have_the_token() {
 
 #[tokio::test]
 async fn nobody_is_asked_by_a_call_unless_the_program_says_so() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person());
     let error = client.connect().await.unwrap_err();
     let text = error.to_string();
@@ -62,7 +62,7 @@ async fn nobody_is_asked_by_a_call_unless_the_program_says_so() {
 
 #[tokio::test]
 async fn a_run_whose_login_is_over_says_so_and_opens_no_browser() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person());
     client.login().await.unwrap();
     let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client.clone()).build();
@@ -81,7 +81,7 @@ async fn a_run_whose_login_is_over_says_so_and_opens_no_browser() {
 
 #[tokio::test]
 async fn without_an_authorization_the_answer_says_what_to_give() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let error = McpClient::http("far", site.url()).build().unwrap().connect().await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, McpError::Connect { .. }), "{text}");
@@ -91,7 +91,7 @@ async fn without_an_authorization_the_answer_says_what_to_give() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_renewed_before_it_ends() {
-    let site = Site::lasting(json!(0), |_, _| None).await;
+    let site = LoginSite::lasting(json!(0), |_, _| None).await;
     let client = site.client(site.person());
     client.login().await.unwrap();
     let answers = futures_util::future::join_all((0..8).map(|_| work(&client))).await;
@@ -101,7 +101,7 @@ async fn a_token_is_renewed_before_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_refused_is_renewed_once_for_all() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person());
     client.login().await.unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
@@ -115,7 +115,7 @@ async fn a_token_that_is_refused_is_renewed_once_for_all() {
 
 #[tokio::test]
 async fn a_server_that_refuses_what_was_just_given_ends_it() {
-    let site = Site::new(|asked, site| (asked.line == "POST /mcp").then(|| site.unauthorized(""))).await;
+    let site = LoginSite::new(|asked, site| (asked.line == "POST /mcp").then(|| site.unauthorized(""))).await;
     let client = site.client(site.person());
     let error = client.login().await.unwrap_err().to_string();
     assert!(error.contains("has just given"), "{error}");
@@ -125,7 +125,7 @@ async fn a_server_that_refuses_what_was_just_given_ends_it() {
 #[tokio::test]
 async fn scopes_are_added_and_asked_for_once() {
     // A call requires `write` and then `admin`, regardless of the granted scopes.
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let token = asked.request.head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "))?.to_owned();
         let scopes = site.seen().tokens.iter().find(|(of, _)| *of == token)?.1.clone();
         let wants = match asked.request.method() {
@@ -158,7 +158,7 @@ async fn scopes_are_added_and_asked_for_once() {
 
 #[tokio::test]
 async fn a_login_outlives_its_caller_and_is_one_for_all() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (asked, visited) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let authorization = {
         let (site, asked, visited) = (site.clone(), Arc::clone(&asked), Arc::clone(&visited));
@@ -192,7 +192,7 @@ async fn a_login_outlives_its_caller_and_is_one_for_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_login_ends_with_its_client_and_after_its_time() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (asked, gone) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let waits = |asked: &Arc<Notify>, gone: &Arc<Notify>| {
         let (asked, gone) = (Arc::clone(asked), Arc::clone(gone));
@@ -230,7 +230,7 @@ async fn a_login_ends_with_its_client_and_after_its_time() {
 async fn logins_are_kept_for_other_processes_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let logins = McpLoginFolder::new(folder.path().join("logins"));
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
     let files: Vec<_> =
         std::fs::read_dir(folder.path().join("logins")).unwrap().map(|file| file.unwrap().path()).collect();
@@ -270,7 +270,7 @@ async fn logins_are_kept_for_other_processes_and_removed() {
 
 #[tokio::test]
 async fn a_program_logs_in_as_a_client_with_a_secret() {
-    let site = Site::lasting(json!(0), |asked, site| {
+    let site = LoginSite::lasting(json!(0), |asked, site| {
         if asked.line != "POST /token" {
             return None;
         }
@@ -305,7 +305,7 @@ async fn a_program_logs_in_as_a_client_with_a_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (shown, mut urls) = tokio::sync::mpsc::unbounded_channel();
     let client = site.client(McpAuthorization::loopback(move |url| shown.send(url.to_owned()).unwrap()));
     let login = tokio::spawn({
@@ -345,7 +345,7 @@ async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
 
 #[tokio::test]
 async fn what_cannot_be_said_together_is_refused_when_it_is_built() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     for (builder, says) in [
         (site.builder(site.person()).bearer("key"), "give one of them"),
         (site.builder(site.person()).header("Authorization", "key"), "give one of them"),
@@ -364,7 +364,7 @@ async fn what_cannot_be_said_together_is_refused_when_it_is_built() {
 
 #[tokio::test]
 async fn tokens_that_a_server_says_are_masked() {
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let token = site.seen().tokens.last().map(|(token, _)| token.clone());
         let says = format!("no: {}", token.unwrap_or_default());
         let body =
@@ -376,7 +376,7 @@ async fn tokens_that_a_server_says_are_masked() {
     client.login().await.unwrap();
     let result = work(&client).await;
     assert!(result.output.contains("no: ***"), "{}", result.output);
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let token = site.seen().tokens.last().map(|(token, _)| token.clone());
         let says = format!("it is Bearer {}", token.unwrap_or_default());
         let result = json!({"content": [{"type": "text", "text": says}], "structuredContent": {"says": says}});
@@ -393,7 +393,7 @@ async fn tokens_that_a_server_says_are_masked() {
 
 #[tokio::test]
 async fn a_server_that_lets_anybody_connect_is_logged_in_to_all_the_same() {
-    let site = Site::new(|asked, _| {
+    let site = LoginSite::new(|asked, _| {
         let is_open = asked.line == "POST /mcp" && asked.request.method() != "tools/call";
         is_open.then(|| tools(&asked.request))
     })
@@ -407,7 +407,7 @@ async fn a_server_that_lets_anybody_connect_is_logged_in_to_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_logs_in_for_its_other_commands() {
     // The tool returns the token that the server received.
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let token = site.seen().tokens.last().map(|(token, _)| token.clone()).unwrap_or_default();
         let result = json!({"content": [{"type": "text", "text": format!("done by {token}")}]});
         let body = asked.request.answer(result).to_string();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use agentflow::mcp::McpError;
 use agentflow::serde_json::{Value, json};
 
-use crate::login_server::{Asked, Site, work};
+use crate::login_server::{Asked, LoginSite, work};
 use crate::raw_http::full;
 
 fn answer(value: &Value) -> String {
@@ -25,7 +25,7 @@ enum Until {
     Token,
 }
 
-type Attack = fn(&Asked, &Site) -> Option<String>;
+type Attack = fn(&Asked, &LoginSite) -> Option<String>;
 
 /// Overrides one field of a metadata document.
 fn changed(mut document: Value, key: &str, value: Value) -> Option<String> {
@@ -151,7 +151,7 @@ const ATTACKS: [(&str, Until, &str, Attack); 27] = [
     }),
 ];
 
-fn says_no_secret(site: &Site, what: &str, text: &str) {
+fn says_no_secret(site: &LoginSite, what: &str, text: &str) {
     let verifiers: Vec<String> =
         site.seen().visits.iter().map(|url| url.split_once("state=").unwrap().1[..43].to_owned()).collect();
     for secret in ["leaked-secret", "code-of-login", "-token-"].into_iter().chain(verifiers.iter().map(String::as_str))
@@ -164,7 +164,7 @@ fn says_no_secret(site: &Site, what: &str, text: &str) {
 #[tokio::test]
 async fn each_is_refused_before_it_gets_what_it_wants() {
     for (what, until, says, attack) in ATTACKS {
-        let site = Site::new(attack).await;
+        let site = LoginSite::new(attack).await;
         let client = site.client(site.person());
         let error = client.login().await.unwrap_err();
         let text = error.to_string();
@@ -184,7 +184,7 @@ async fn each_is_refused_before_it_gets_what_it_wants() {
 
 #[tokio::test]
 async fn what_a_browser_brings_back_is_for_the_login() {
-    type Back = fn(&Site, &str) -> String;
+    type Back = fn(&LoginSite, &str) -> String;
     let cases: [(&str, &str, Back); 6] = [
         ("another state", "another login", |_, _| "http://127.0.0.1:1/callback?code=c&state=guessed".to_owned()),
         ("another server", "https://evil.example", |site, url| {
@@ -200,7 +200,7 @@ async fn what_a_browser_brings_back_is_for_the_login() {
         ("two codes", "two values of `code`", |site, url| format!("{}&code=evil", site.redirected(url))),
     ];
     for (what, says, back) in cases {
-        let site = Site::new(|_, _| None).await;
+        let site = LoginSite::new(|_, _| None).await;
         let of = site.clone();
         let client = site.client(site.visited(move |url| back(&of, url)));
         let text = client.login().await.unwrap_err().to_string();
@@ -213,7 +213,7 @@ async fn what_a_browser_brings_back_is_for_the_login() {
 #[tokio::test]
 async fn one_that_is_silent_costs_the_time_of_the_login() {
     for line in [RESOURCE, METADATA, "POST /register"] {
-        let site = Site::new(move |asked, _| (asked.line == line).then(String::new)).await;
+        let site = LoginSite::new(move |asked, _| (asked.line == line).then(String::new)).await;
         let client = site.client(site.person().login_timeout(Duration::from_millis(300)));
         let began = Instant::now();
         let error = client.login().await.unwrap_err().to_string();
@@ -224,7 +224,7 @@ async fn one_that_is_silent_costs_the_time_of_the_login() {
 
 #[tokio::test]
 async fn a_renewal_that_fails_is_said_and_is_not_repeated_for_ever() {
-    let site = Site::new(|asked, _| {
+    let site = LoginSite::new(|asked, _| {
         let is_renewal = asked.field("grant_type").as_deref() == Some("refresh_token");
         is_renewal.then(|| full("503 Service Unavailable", "text/plain", &asked.request.body))
     })
@@ -241,7 +241,7 @@ async fn a_renewal_that_fails_is_said_and_is_not_repeated_for_ever() {
 
 #[tokio::test]
 async fn a_server_that_always_wants_more_asks_a_person_a_few_times() {
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let count = site.visits();
         (asked.request.method() == "tools/list" && count > 0).then(|| {
             format!(

@@ -12,16 +12,16 @@ use agentflow_testing::within;
 use futures_util::task::noop_waker_ref;
 use tokio::sync::Notify;
 
-use crate::login_server::{Site, field, work};
+use crate::login_server::{LoginSite, field, work};
 use crate::raw_http::full;
 
 #[tokio::test]
 async fn a_resource_above_the_server_is_read_from_its_own_place() {
-    let of_host = |site: &Site| {
+    let of_host = |site: &LoginSite| {
         let document = json!({"resource": site.server, "authorization_servers": [site.issuer]});
         Some(full("200 OK", "application/json", &document.to_string()))
     };
-    let site = Site::new(move |asked, site| match asked.line.as_str() {
+    let site = LoginSite::new(move |asked, site| match asked.line.as_str() {
         "GET /.well-known/oauth-protected-resource/mcp" => Some(full("404 Not Found", "text/plain", "")),
         "GET /.well-known/oauth-protected-resource" => of_host(site),
         _ => None,
@@ -35,14 +35,14 @@ async fn a_resource_above_the_server_is_read_from_its_own_place() {
 
 #[tokio::test]
 async fn a_client_of_one_authorization_server_is_used_at_no_other() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person().client("https://login.example", "one", None));
     let error = client.login().await.unwrap_err().to_string();
     assert!(error.contains("has no client there, but at `https://login.example`"), "{error}");
     assert_eq!((site.visits(), site.count("GET /.well-known/oauth-authorization-server")), (0, 0));
 
     // A server that acts as its own authorization server counts as a different one, too.
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let is_its_own = asked.line.starts_with("GET /.well-known/oauth-protected-resource");
         let metadata = json!({"issuer": site.server, "token_endpoint": format!("{}/token", site.server)});
         match asked.line.as_str() {
@@ -64,7 +64,7 @@ async fn a_client_of_one_authorization_server_is_used_at_no_other() {
 #[tokio::test]
 async fn a_document_is_used_where_a_code_says_who_gave_it() {
     for (names_itself, id) in [(true, "https://h.example/client.json"), (false, "registered")] {
-        let site = Site::new(move |asked, site| {
+        let site = LoginSite::new(move |asked, site| {
             let mut metadata = site.metadata();
             metadata["client_id_metadata_document_supported"] = json!(true);
             metadata["authorization_response_iss_parameter_supported"] = json!(names_itself);
@@ -81,7 +81,7 @@ async fn a_document_is_used_where_a_code_says_who_gave_it() {
 
 #[tokio::test]
 async fn tokens_are_sent_with_tls_or_within_this_machine() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     for (url, says) in [
         ("http://h.example/mcp", Some("without TLS")),
         ("http://10.0.0.1:9/mcp", Some("without TLS")),
@@ -110,7 +110,7 @@ async fn tokens_are_sent_with_tls_or_within_this_machine() {
 
 #[tokio::test]
 async fn a_client_with_a_secret_gets_the_scopes_of_the_program_alone() {
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         if asked.line == "POST /token" {
             assert_eq!(asked.field("scope").as_deref(), Some("read"));
         }
@@ -137,7 +137,7 @@ async fn tokens_that_were_given_are_kept_whatever_ends_meanwhile() {
     let slot: Arc<OnceLock<McpClient>> = Arc::default();
     let site = {
         let slot = Arc::clone(&slot);
-        Site::new(move |asked, _| {
+        LoginSite::new(move |asked, _| {
             if asked.line == "POST /token" {
                 // The client is closed while the code is being exchanged.
                 let client = slot.get().unwrap().clone();
@@ -161,7 +161,7 @@ async fn tokens_that_were_given_are_kept_whatever_ends_meanwhile() {
 #[tokio::test]
 async fn an_end_that_cannot_be_read_is_as_none() {
     for lasts in [json!("soon"), json!(-1), json!([1]), json!(1e300), json!({"a": 1})] {
-        let site = Site::lasting(lasts.clone(), |_, _| None).await;
+        let site = LoginSite::lasting(lasts.clone(), |_, _| None).await;
         let client = site.client(site.person());
         client.login().await.unwrap();
         assert_eq!((&*work(&client).await.text(), site.refreshed()), ("done", 0), "{lasts}");
@@ -179,7 +179,7 @@ fn absent(asked: &Arc<Notify>) -> McpAuthorization {
 
 #[tokio::test]
 async fn who_waits_for_a_login_of_another_caller_waits_so_long_as_for_a_connection() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let asked = Arc::new(Notify::new());
     let client = site.builder(absent(&asked)).connect_timeout(Duration::from_secs(1)).build().unwrap();
     let login = tokio::spawn({
@@ -199,7 +199,7 @@ async fn who_waits_for_a_login_of_another_caller_waits_so_long_as_for_a_connecti
 
 #[tokio::test]
 async fn a_login_that_waits_for_a_person_ends_with_a_logout() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let asked = Arc::new(Notify::new());
     let client = site.client(absent(&asked));
     let logins = [(); 3].map(|()| {

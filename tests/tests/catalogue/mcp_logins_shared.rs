@@ -9,7 +9,7 @@ use agentflow::serde_json::{self, Value, json};
 use async_trait::async_trait;
 use tempfile::TempDir;
 
-use crate::login_server::{Site, field, work};
+use crate::login_server::{LoginSite, field, work};
 use crate::raw_http::full;
 
 /// A login store that returns an outdated login this many times, like a process that read it before
@@ -47,7 +47,7 @@ fn folder() -> (TempDir, McpLoginFolder) {
 }
 
 /// Returns the stored login with one field changed.
-async fn kept_with(site: &Site, logins: &McpLoginFolder, key: &str, value: Value) -> Secret {
+async fn kept_with(site: &LoginSite, logins: &McpLoginFolder, key: &str, value: Value) -> Secret {
     let text = logins.load(&site.url()).await.unwrap().unwrap();
     let mut login: Value = serde_json::from_str(text.expose()).unwrap();
     login[key] = value;
@@ -55,9 +55,9 @@ async fn kept_with(site: &Site, logins: &McpLoginFolder, key: &str, value: Value
 }
 
 /// Starts a site that revokes all tokens of a login when a refresh token is used twice.
-async fn site_with_families() -> Site {
+async fn site_with_families() -> LoginSite {
     let spent = Mutex::new(std::collections::BTreeSet::new());
-    Site::new(move |asked, site| {
+    LoginSite::new(move |asked, site| {
         let token = asked.field("refresh_token").filter(|_| asked.line == "POST /token")?;
         if spent.lock().unwrap().insert(token) {
             return None;
@@ -147,7 +147,7 @@ async fn a_login_that_another_process_renews_is_waited_for() {
 
 #[tokio::test]
 async fn who_is_refused_leaves_what_another_process_has_kept() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (_folder, logins) = folder();
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
     let login = kept_with(&site, &logins, "renew_at", json!(0)).await;
@@ -167,7 +167,7 @@ async fn who_is_refused_leaves_what_another_process_has_kept() {
 
 #[tokio::test]
 async fn a_login_that_another_process_has_removed_is_not_renewed() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (_folder, logins) = folder();
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
     let login = kept_with(&site, &logins, "renew_at", json!(0)).await;
@@ -182,7 +182,7 @@ async fn a_login_that_another_process_has_removed_is_not_renewed() {
 
 #[tokio::test]
 async fn a_login_counts_for_the_client_that_it_was_made_with() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (_folder, logins) = folder();
     let secret = || Some(Secret::new("s3cret-words"));
     let person = |id: &str| site.person().client(&site.issuer, id, secret()).logins(logins.clone());
@@ -210,7 +210,7 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
 
 #[tokio::test]
 async fn a_secret_goes_where_its_authorization_server_says_and_not_where_a_file_does() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (_folder, logins) = folder();
     let given = |how: McpAuthorization| {
         how.client(&site.issuer, "one", Some(Secret::new("s3cret-words"))).logins(logins.clone())
@@ -232,7 +232,7 @@ async fn a_secret_goes_where_its_authorization_server_says_and_not_where_a_file_
 #[tokio::test]
 async fn a_folder_that_others_can_write_to_is_refused() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let (above, logins) = folder();
     let folder = above.path().join("logins");
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
@@ -263,7 +263,7 @@ async fn a_folder_that_others_can_write_to_is_refused() {
 #[tokio::test]
 async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
     // The authorization server no longer knows the client.
-    let site = Site::new(|asked, _| {
+    let site = LoginSite::new(|asked, _| {
         let is_renewal = asked.field("grant_type").as_deref() == Some("refresh_token");
         is_renewal.then(|| full("401 Unauthorized", "application/json", r#"{"error": "invalid_client"}"#))
     })
@@ -277,7 +277,7 @@ async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
 
     // The client's secret has expired.
     for (ends, registered) in [(1, 2), (0, 1)] {
-        let site = Site::new(move |asked, _| {
+        let site = LoginSite::new(move |asked, _| {
             let client = json!({
                 "client_id": "registered", "client_secret": "s", "client_secret_expires_at": ends,
                 "token_endpoint_auth_method": "client_secret_basic",
@@ -297,7 +297,7 @@ async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
 
 #[tokio::test]
 async fn a_login_that_was_refused_is_made_anew_when_it_is_asked_for() {
-    let site = Site::new(|_, _| None).await;
+    let site = LoginSite::new(|_, _| None).await;
     let client = site.client(site.person());
     client.login().await.unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
@@ -312,7 +312,7 @@ async fn a_login_that_was_refused_is_made_anew_when_it_is_asked_for() {
 
 #[tokio::test]
 async fn scopes_that_a_login_lacks_are_asked_for_when_it_is_asked_for() {
-    let site = Site::new(|asked, site| {
+    let site = LoginSite::new(|asked, site| {
         let token = asked.request.head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "))?.to_owned();
         let scopes = site.seen().tokens.iter().find(|(of, _)| *of == token)?.1.clone();
         (asked.request.method() == "tools/call" && !scopes.contains("write")).then(|| {

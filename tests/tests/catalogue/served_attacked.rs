@@ -167,9 +167,9 @@ async fn over_http_a_header_that_differs_from_its_argument_is_refused() {
 
 /// A store whose errors contain its path.
 #[derive(Clone, Debug)]
-struct Failing(MemoryStore, Arc<AtomicBool>);
+struct FailingStore(MemoryStore, Arc<AtomicBool>);
 
-impl Failing {
+impl FailingStore {
     fn check(&self) -> std::result::Result<(), StoreError> {
         match self.1.load(Ordering::Relaxed) {
             true => Err(StoreError::new(StoreErrorKind::Io, "/secret/place: no space left")),
@@ -179,7 +179,7 @@ impl Failing {
 }
 
 #[agentflow::async_trait]
-impl StoreLayer for Failing {
+impl StoreLayer for FailingStore {
     fn inner(&self) -> &dyn Store {
         &self.0
     }
@@ -198,7 +198,7 @@ impl StoreLayer for Failing {
 #[tokio::test]
 async fn a_store_that_fails_makes_no_task_unknown_and_is_not_described() {
     let fails = Arc::new(AtomicBool::new(false));
-    let runtime = Runtime::builder().store(Failing(MemoryStore::new(), fails.clone())).build();
+    let runtime = Runtime::builder().store(FailingStore(MemoryStore::new(), fails.clone())).build();
     let mut lines = Lines::of(&McpServer::from_runtime(&runtime).workflows(["asked_booking"]));
     let call = json!({"name": "asked_booking", "arguments": {"to": "Oslo"}});
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;

@@ -12,7 +12,7 @@ use agentflow::serde_json::Value;
 use fastrand::Rng;
 
 use super::choose;
-use super::compile::{Compiled, Libraries};
+use super::compile::{CompiledBatch, Libraries};
 use super::kit::Class;
 use super::shrink;
 use super::syntax::Program;
@@ -117,7 +117,7 @@ impl Campaign {
 
     /// Compiles and runs some programs.
     pub(crate) fn batch(&self, libraries: &Libraries, name: &str, programs: &[Program]) -> Findings {
-        let Compiled { executable, refused, took, .. } = libraries.compile(name, programs);
+        let CompiledBatch { executable, refused, took, .. } = libraries.compile(name, programs);
         let mut found = Findings { compiling: took, refused_programs: refused.workflows.len(), ..Findings::default() };
         for (program, messages) in &refused.workflows {
             let first = messages[0].lines().next().unwrap_or_default().to_owned();

@@ -33,7 +33,7 @@ pub(crate) struct Refused {
 }
 
 /// A compiled batch.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledBatch {
     /// The executable, unless the compiler refused all programs.
     pub(crate) executable: Option<PathBuf>,
     pub(crate) refused: Refused,
@@ -131,7 +131,7 @@ impl Libraries {
     }
 
     /// Compiles programs into an executable, without those that the compiler refuses.
-    pub(crate) fn compile(&self, batch: &str, programs: &[Program]) -> Compiled {
+    pub(crate) fn compile(&self, batch: &str, programs: &[Program]) -> CompiledBatch {
         let began = Instant::now();
         let mut refused = Refused::default();
         let mut left: Vec<&Program> = programs.iter().collect();
@@ -142,7 +142,7 @@ impl Libraries {
             let mut command = self.rustc("batch", "bin", &source, &executable);
             let output = command.arg("--error-format=json").output().expect("rustc can be started");
             if output.status.success() {
-                return Compiled { executable: Some(executable), refused, took: began.elapsed() };
+                return CompiledBatch { executable: Some(executable), refused, took: began.elapsed() };
             }
             let found = errors(&String::from_utf8_lossy(&output.stderr), &source, &places);
             let gone: BTreeSet<&String> = found.workflows.keys().chain(found.functions.keys()).collect();
@@ -156,7 +156,7 @@ impl Libraries {
                 break;
             }
         }
-        Compiled { executable: None, refused, took: began.elapsed() }
+        CompiledBatch { executable: None, refused, took: began.elapsed() }
     }
 
     /// Deletes the files of a batch, unless `AGENTFLOW_KEEP` is set.

@@ -146,7 +146,7 @@ fn an_arm_that_is_always_taken_is_among_those_that_are() {
 
 /// Builds a graph in which `left` and `right` save the same key. The arms of the router have these
 /// two conditions.
-fn saved_once(left: Value, right: Value, more: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
+fn shared_key_graph(left: Value, right: Value, more: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
     let arms = json!([{"arm": "left", "when": left}, {"arm": "right", "when": right}]);
     let mut nodes = with(true, json!([value("out", json!({"state": "k", "or": 0}))]));
     let nodes = nodes.as_array_mut().unwrap();
@@ -174,7 +174,7 @@ fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
         (is(json!(true)), json!({"cel": "order.kind == false"}), false),
         (json!({"exists": of()}), is(json!(null)), true),
     ] {
-        let built = saved_once(left.clone(), right.clone(), |_| {});
+        let built = shared_key_graph(left.clone(), right.clone(), |_| {});
         assert_eq!(built.is_ok(), is_built, "{left} {right} {built:?}");
         if let Err(error) = built {
             assert!(
@@ -184,7 +184,7 @@ fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
         }
     }
     // `right` can also start without its arm, so the arms do not exclude each other any more.
-    let built = saved_once(is(json!(true)), is(json!(false)), |nodes| {
+    let built = shared_key_graph(is(json!(true)), is(json!(false)), |nodes| {
         nodes[3]["edges"].as_array_mut().unwrap().push(json!({"from": "order"}));
         nodes[3]["begins"] = json!("any");
     });

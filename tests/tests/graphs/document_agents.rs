@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::documents::{problems, read, run};
 
 /// Returns a document with one agent, named `reader`.
-fn of_reader(name: &str, instruction: &str) -> String {
+fn reader_document(name: &str, instruction: &str) -> String {
     format!(
         "name: {name}\nagents: [{{name: reader, model: test/m, instruction: {instruction}}}]\norchestration: {{type: sequential, \
          agents: [reader]}}\n"
@@ -24,7 +24,7 @@ fn echo() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn two_documents_have_an_agent_of_one_name() {
-    let documents = [read(&of_reader("intake", "Read it.")), read(&of_reader("billing", "Add it up."))];
+    let documents = [read(&reader_document("intake", "Read it.")), read(&reader_document("billing", "Add it up."))];
     let runtime =
         documents.iter().fold(test_runtime().model(echo()), |builder, of| builder.document(of.clone())).build();
     for document in &documents {
@@ -54,7 +54,7 @@ async fn two_documents_have_an_agent_of_one_name() {
 /// with the same name.
 #[tokio::test(start_paused = true)]
 async fn an_agent_of_a_document_counts_in_it_before_that_of_the_program() {
-    let text = of_reader("intake", "Read it.").replace("type: sequential", "type: loop, max_iterations: 1");
+    let text = reader_document("intake", "Read it.").replace("type: sequential", "type: loop, max_iterations: 1");
     let of_program = Agent::new(echo()).name("reader").instruct("Mine.");
     let runtime = test_runtime().model(echo()).agent(&of_program).document(read(&text)).build();
     assert!(runtime.catalogue().await.problems().is_empty());
@@ -106,7 +106,7 @@ orchestration: {type: sequential, agents: [reader]}
 /// Checks that terms of other frameworks lead to a suggestion.
 #[test]
 fn mistakes_in_documents_of_agents_say_what_to_write() {
-    let text = of_reader("intake", "Read it.");
+    let text = reader_document("intake", "Read it.");
     let one = |text: &str| {
         let found = problems(text);
         assert_eq!(found.len(), 1, "{text}: {found:?}");

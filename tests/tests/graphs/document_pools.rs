@@ -34,9 +34,9 @@ const THREE: &str = "{server_id: code, tool_name: echo}, {server_id: notes, tool
 
 /// A model that gives the same answer to every request and counts the requests.
 #[derive(Debug, Clone)]
-struct Always(&'static str, ModelInfo, Arc<AtomicUsize>);
+struct ConstantModel(&'static str, ModelInfo, Arc<AtomicUsize>);
 
-impl Always {
+impl ConstantModel {
     fn new(text: &'static str) -> Self {
         Self(text, ModelInfo::new("test", "always"), Arc::default())
     }
@@ -46,7 +46,7 @@ impl Always {
     }
 }
 
-impl Model for Always {
+impl Model for ConstantModel {
     fn info(&self) -> &ModelInfo {
         &self.1
     }
@@ -58,7 +58,7 @@ impl Model for Always {
     }
 }
 
-async fn output_with(text: &str, model: &Always, input: Value) -> Value {
+async fn output_with(text: &str, model: &ConstantModel, input: Value) -> Value {
     let document = read(text);
     let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
     runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
@@ -96,7 +96,7 @@ async fn an_index_is_clamped_and_a_bad_answer_is_the_first() {
         ("the second", "echo"),
         ("{\"index\": 2}", "echo"),
     ] {
-        let model = Always::new(answer);
+        let model = ConstantModel::new(answer);
         let output = output_with(&pool(THREE, ""), &model, json!({})).await;
         assert_eq!((&output["tool_used"], model.asked()), (&json!(used), 1), "{answer}");
     }
@@ -117,7 +117,7 @@ async fn the_choice_is_recorded() {
     ] {
         let runtime = with_far(Runtime::builder())
             .store(MortalStore::new(&store, None))
-            .model(Always::new(answer))
+            .model(ConstantModel::new(answer))
             .document(read(&pool(THREE, more)))
             .build();
         let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
@@ -146,7 +146,7 @@ async fn the_choice_is_recorded() {
 
 #[tokio::test]
 async fn one_candidate_is_called_without_a_model() {
-    let asks_nobody = Always::new("1");
+    let asks_nobody = ConstantModel::new("1");
     let one = "{server_id: notes, tool_name: note}";
     let output = output_with(&pool(one, ""), &asks_nobody, json!({})).await;
     assert_eq!(output["server_id"], "notes");
@@ -304,7 +304,7 @@ async fn a_model_picks_among_agents_and_servers() {
     let agents = "workflow_id: it\nnodes:\n  - {node_id: n, kind: a2a, task: Say it., dependencies: [{dependency_id: d, \
                   dependency_type: a2a_agent, resolution_mode: pool, pool_refs: [{agent_id: reviewer}, {agent_id: \
                   summarize_findings}]}]}\nedges: []\n";
-    let output = output_with(agents, &Always::new("1"), json!({"x": 1})).await;
+    let output = output_with(agents, &ConstantModel::new("1"), json!({"x": 1})).await;
     assert_eq!(output["agent_id"], "summarize_findings");
     assert_eq!(output["output"], "[Say it.\n\n{\"x\":1}]");
     // One choice selects the server, and the next one selects a tool of that server.
@@ -348,15 +348,16 @@ async fn the_chosen_tool_is_named() {
 async fn the_chosen_tool_is_named_after_every_crash() {
     let text = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Echo it., dependencies: [{dependency_id: d, \
                 dependency_type: mcp_tool, fixed_ref: {server_id: code}}]}\nedges: []\n";
-    let output = after_every_crash(text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(CallsOnce));
+    let output =
+        after_every_crash(text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(SingleCallModel));
     assert_eq!(output.await, json!({"x": 1, "output": "called", "tool_used": "echo", "server_id": "code"}));
 }
 
 /// A model that calls the tool `echo` of the server `code` once, then answers.
 #[derive(Debug)]
-struct CallsOnce;
+struct SingleCallModel;
 
-impl Model for CallsOnce {
+impl Model for SingleCallModel {
     fn info(&self) -> &ModelInfo {
         static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "calls once"));
         &INFO
@@ -391,7 +392,7 @@ async fn resolved_dependencies_are_reported() {
         (pool(THREE, two), "code_review", json!(2)),
         (pool(THREE, ""), "notes", json!(1)),
     ] {
-        let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(Always::new("1"));
+        let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(ConstantModel::new("1"));
         let runtime = builder.document(read(&text)).build();
         let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
         handle.result().await.unwrap();
@@ -412,7 +413,7 @@ async fn resolved_dependencies_are_reported() {
     }
     // While the model chooses, no dependency is resolved.
     let begun = Arc::new(tokio::sync::Notify::new());
-    let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(Chooses(Arc::clone(&begun)));
+    let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(PendingChoiceModel(Arc::clone(&begun)));
     let runtime = builder.document(read(&pool(THREE, ""))).build();
     let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
     within("the choice", begun.notified()).await;
@@ -425,9 +426,9 @@ async fn resolved_dependencies_are_reported() {
 
 /// A model that notifies about a request and never answers.
 #[derive(Debug)]
-struct Chooses(Arc<tokio::sync::Notify>);
+struct PendingChoiceModel(Arc<tokio::sync::Notify>);
 
-impl Model for Chooses {
+impl Model for PendingChoiceModel {
     fn info(&self) -> &ModelInfo {
         static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "chooses"));
         &INFO
@@ -445,15 +446,16 @@ async fn the_failure_of_a_candidate_is_that_of_its_node() {
     let routed = ", input_mapping: {path: path}, on_error: route_to_node, on_error_node_id: b";
     let instead = calls("b", "echo", ", output_mapping: {instead: tool_used}");
     let text = pool(candidates, routed).replace("edges: []", &format!("{instead}edges: []"));
-    let output = output_with(&text, &Always::new("0"), json!({"path": "broken"})).await;
+    let output = output_with(&text, &ConstantModel::new("0"), json!({"path": "broken"})).await;
     assert_eq!(output, json!({"path": "broken", "instead": "echo"}));
 }
 
 #[tokio::test]
 async fn a_run_with_a_pool_survives_every_crash() {
     let text = pool(THREE, "");
-    let output =
-        after_every_crash(&text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(Always::new("2")));
+    let output = after_every_crash(&text, json!({"input": {"x": 1}}), |builder| {
+        with_far(builder).model(ConstantModel::new("2"))
+    });
     assert_eq!(output.await["tool_used"], "review");
 }
 
@@ -478,19 +480,19 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
         .policy(ToolPolicy::default().idempotent())
     };
     let text = pool("{server_id: code, tool_name: echo}, {server_id: far, tool_name: slow}", "");
-    let build = |model: &Always| {
+    let build = |model: &ConstantModel| {
         let far = ToolsetRef::new(Far("mcp.far", vec![slow().into()]));
         let runtime =
             with_far(Runtime::builder()).toolset(far).store(MortalStore::new(&store, None)).model(model.clone());
         runtime.document(read(&text)).build()
     };
-    let first = build(&Always::new("1"));
+    let first = build(&ConstantModel::new("1"));
     let handle = first.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
     let id = handle.run_id().clone();
     within("`begun`", begun.notified()).await;
     drop((handle, first));
     hangs.store(false, Ordering::SeqCst);
-    let other = Always::new("0");
+    let other = ConstantModel::new("0");
     let output = build(&other).resume(&id).await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<Value>().unwrap()["tool_used"], "slow");
     assert_eq!(other.asked(), 0);

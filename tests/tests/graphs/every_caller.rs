@@ -147,15 +147,15 @@ fn without_times(mut records: Vec<Value>) -> Vec<Value> {
 
 /// An event sink that collects the events of a runtime.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<Event>>>);
+pub(crate) struct EventCollector(Arc<Mutex<Vec<Event>>>);
 
-impl EventSink for Heard {
+impl EventSink for EventCollector {
     fn emit(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Heard {
+impl EventCollector {
     /// Removes and returns the collected events.
     pub(crate) fn events(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.lock().unwrap())
@@ -188,7 +188,7 @@ fn by_command_line(tool: &str) -> (Outcome, u32, Vec<Event>) {
 
 /// Checks that a node that consists of a tool call records only node events, and that they contain
 /// the tool's name.
-fn is_named_once(events: &[Event], tool: &str) {
+fn assert_named_once(events: &[Event], tool: &str) {
     let named: Vec<Option<&str>> = events
         .iter()
         .filter(|event| event.path.to_string() == "out")
@@ -212,7 +212,7 @@ fn graph(name: &str, tool: &str) -> Graph {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     for Case { tool, node, within } in cases() {
         let name = Arc::clone(&tool.definition().name);
         let (outcome, calls) = expected(&name);
@@ -251,12 +251,12 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
 
         let handle = runtime.start(node, ("node".to_owned(),)).await.unwrap();
         check("node", of_run("out", handle.result().await));
-        is_named_once(&handle.recorded(), &name);
+        assert_named_once(&handle.recorded(), &name);
 
         let input = Encoded::new(&json!({"who": "graph"})).unwrap();
         let handle = runtime.start_named("by-name", &input).await.unwrap();
         let result = handle.result().await;
-        is_named_once(&handle.recorded(), &name);
+        assert_named_once(&handle.recorded(), &name);
         check("graph", of_run("out", result.map(|output| output.decode::<Value>().unwrap())));
 
         // Outside of a run, the sinks of the runtime get the same events that a run records.

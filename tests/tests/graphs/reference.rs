@@ -46,7 +46,7 @@ pub(super) enum Way {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
+pub(super) struct RandomNode {
     pub(super) work: Work,
     pub(super) edges: Vec<(usize, Way)>,
     begins: Begins,
@@ -84,8 +84,8 @@ enum State {
 }
 
 /// Returns a random plan. Nodes depend only on earlier ones, and half of the plans have a decider.
-fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
-    let mut all: Vec<Planned> = Vec::new();
+fn choose(rng: &mut Rng, made: Made) -> Vec<RandomNode> {
+    let mut all: Vec<RandomNode> = Vec::new();
     let decides = rng.bool();
     for at in 0..2 + rng.usize(..8) {
         let calls: Vec<usize> = (0..at).filter(|node| matches!(all[*node].work, Work::Call(_))).collect();
@@ -133,13 +133,16 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         let saves = made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
         let mut saves = saves.then(|| rng.usize(..KEYS));
         // Often the node is in its own arm and saves the same key as a node in another arm.
-        let arm =
-            if made == Made::Graph && matches!(work, Work::Call(_)) && rng.bool() { an_arm(rng, &all) } else { None };
+        let arm = if made == Made::Graph && matches!(work, Work::Call(_)) && rng.bool() {
+            random_arm(rng, &all)
+        } else {
+            None
+        };
         if let Some((router, arm, key)) = arm {
             (edges, begins, saves) = (vec![(router, Way::Arm(arm))], Begins::All, Some(key));
         }
         let said = (decides && matches!(work, Work::Call(_))).then(|| Said::by_chance(rng));
-        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves, said });
+        all.push(RandomNode { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves, said });
     }
     let lists: Vec<usize> = (0..all.len()).filter(|node| matches!(all[*node].work, Work::List(_))).collect();
     if !lists.is_empty() && rng.u8(..4) == 0 {
@@ -150,15 +153,15 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
 
 /// Picks an arm of a router that takes a single arm, and a key. Prefers a key that a node in
 /// another arm saves.
-fn an_arm(rng: &mut Rng, all: &[Planned]) -> Option<(usize, usize, usize)> {
-    let count = |planned: &Planned| match &planned.work {
+fn random_arm(rng: &mut Rng, all: &[RandomNode]) -> Option<(usize, usize, usize)> {
+    let count = |planned: &RandomNode| match &planned.work {
         Work::Route { arms, all: false } if arms.len() > 1 => Some(arms.len()),
         _ => None,
     };
     let routers: Vec<(usize, usize)> = (0..).zip(all).filter_map(|(at, of)| Some((at, count(of)?))).collect();
     let (router, arms) = *routers.get(rng.usize(..routers.len().max(1)))?;
     let arm = rng.usize(..arms);
-    let in_another = |planned: &Planned| match planned.edges.as_slice() {
+    let in_another = |planned: &RandomNode| match planned.edges.as_slice() {
         [(from, Way::Arm(other))] if *from == router && *other != arm => planned.saves,
         _ => None,
     };
@@ -172,7 +175,7 @@ pub(super) fn name(at: usize) -> String {
 
 /// Builds the plan as a graph. Its output `all` contains the outputs of all nodes and the saved
 /// keys.
-fn graph(plan: &[Planned]) -> Graph {
+fn graph(plan: &[RandomNode]) -> Graph {
     let seen = |node: &usize| Mapping::From { node: name(*node), at: String::new(), or: Some(Value::Null) };
     let mut graph = Graph::new("random", "all");
     graph.decider = plan.iter().any(|planned| planned.said.is_some()).then(|| Decider::tool("decides"));
@@ -232,7 +235,7 @@ pub(super) fn random_graph(seed: u64) -> Graph {
 
 /// The output that a typed node requires.
 #[derive(Clone, Copy)]
-enum Need {
+enum RequiredOutput {
     Nothing,
     There(Handle<Value>),
     /// The node may start before this output is known.
@@ -247,7 +250,7 @@ enum Source {
 }
 
 /// Builds the plan as a typed workflow.
-fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
+fn typed(plan: &[RandomNode]) -> agentflow::Result<Workflow<(), Value>> {
     Workflow::<(), Value>::build("random", [], |b, ()| {
         b.stop_policy(StopPolicy::BestEffort);
         if plan.iter().any(|planned| planned.said.is_some()) {
@@ -259,9 +262,9 @@ fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
             let node = typed_node(at, planned, &made);
             let late = |need: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == need);
             let need = match planned.needs.first() {
-                None => Need::Nothing,
-                Some(need) if late(need) => Need::Perhaps(handle(made[*need])),
-                Some(need) => Need::There(handle(made[*need])),
+                None => RequiredOutput::Nothing,
+                Some(need) if late(need) => RequiredOutput::Perhaps(handle(made[*need])),
+                Some(need) => RequiredOutput::There(handle(made[*need])),
             };
             made.push(match &planned.work {
                 Work::Call(fate) => Source::Node(typed_call(b, node, need, *fate, planned.millis)),
@@ -294,7 +297,7 @@ fn handle(from: Source) -> Handle<Value> {
     }
 }
 
-fn typed_node(at: usize, planned: &Planned, made: &[Source]) -> Node {
+fn typed_node(at: usize, planned: &RandomNode, made: &[Source]) -> Node {
     let mut node = Node::new(name(at)).begins(planned.begins).repeatable(true);
     for (from, way) in &planned.edges {
         node = node.edge(match (made[*from], way) {
@@ -311,7 +314,7 @@ fn typed_node(at: usize, planned: &Planned, made: &[Source]) -> Node {
     if planned.ends { node.ends() } else { node }
 }
 
-fn typed_call(b: &mut Builder, node: Node, need: Need, fate: Option<bool>, millis: u64) -> Handle<Value> {
+fn typed_call(b: &mut Builder, node: Node, need: RequiredOutput, fate: Option<bool>, millis: u64) -> Handle<Value> {
     let call = move |read: Option<Value>| async move {
         tokio::time::sleep(Duration::from_millis(millis)).await;
         // A decider may replace the input.
@@ -319,22 +322,22 @@ fn typed_call(b: &mut Builder, node: Node, need: Need, fate: Option<bool>, milli
         fate.map(Value::Bool).ok_or_else(|| "it was to fail".to_owned())
     };
     match need {
-        Need::Nothing => b.node(node, (), move |_, ()| call(None)),
-        Need::There(need) => b.node(node, (need,), move |_, (read,)| call(Some(read))),
-        Need::Perhaps(need) => b.node(node, (need.optional(),), move |_, (read,)| call(read)),
+        RequiredOutput::Nothing => b.node(node, (), move |_, ()| call(None)),
+        RequiredOutput::There(need) => b.node(node, (need,), move |_, (read,)| call(Some(read))),
+        RequiredOutput::Perhaps(need) => b.node(node, (need.optional(),), move |_, (read,)| call(read)),
     }
 }
 
-fn typed_list(b: &mut Builder, node: Node, need: Need, read: Vec<Handle<Value>>) -> Handle<Value> {
+fn typed_list(b: &mut Builder, node: Node, need: RequiredOutput, read: Vec<Handle<Value>>) -> Handle<Value> {
     let count = read.len();
     let [x, y, z] = std::array::from_fn(|at| read[at.min(count - 1)].optional());
     let list = move |values: [Option<Value>; 3]| -> Result<Value, Error> {
         Ok(values.into_iter().take(count).map(Option::unwrap_or_default).collect())
     };
     match need {
-        Need::Nothing => b.value(node, (x, y, z), move |(x, y, z)| list([x, y, z])),
-        Need::There(need) => b.value(node, (x, y, z, need), move |(x, y, z, _)| list([x, y, z])),
-        Need::Perhaps(need) => b.value(node, (x, y, z, need.optional()), move |(x, y, z, _)| list([x, y, z])),
+        RequiredOutput::Nothing => b.value(node, (x, y, z), move |(x, y, z)| list([x, y, z])),
+        RequiredOutput::There(need) => b.value(node, (x, y, z, need), move |(x, y, z, _)| list([x, y, z])),
+        RequiredOutput::Perhaps(need) => b.value(node, (x, y, z, need.optional()), move |(x, y, z, _)| list([x, y, z])),
     }
 }
 
@@ -343,7 +346,7 @@ fn typed_list(b: &mut Builder, node: Node, need: Need, read: Vec<Handle<Value>>)
 fn typed_route(
     b: &mut Builder,
     node: Node,
-    need: Need,
+    need: RequiredOutput,
     arms: &[Option<(usize, bool)>],
     all: bool,
     made: &[Source],
@@ -366,32 +369,34 @@ fn typed_route(
     let names: Vec<String> = (0..arms.len()).map(|arm| format!("a{arm}")).collect();
     let need = match need {
         // A value that is read twice must be required only once.
-        Need::Nothing => Need::There(x),
+        RequiredOutput::Nothing => RequiredOutput::There(x),
         need => need,
     };
     let first = |taken: Result<Vec<usize>, String>| taken.map(|taken| taken[0]);
     match (need, all) {
-        (Need::Perhaps(need), true) => {
+        (RequiredOutput::Perhaps(need), true) => {
             b.route_all(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| taken([x, y, z]))
         }
-        (Need::Perhaps(need), false) => {
+        (RequiredOutput::Perhaps(need), false) => {
             b.route(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| first(taken([x, y, z])))
         }
-        (Need::There(need), true) => b.route_all(node, names, (x, y, z, need), move |(x, y, z, _)| taken([x, y, z])),
-        (Need::There(need), false) => {
+        (RequiredOutput::There(need), true) => {
+            b.route_all(node, names, (x, y, z, need), move |(x, y, z, _)| taken([x, y, z]))
+        }
+        (RequiredOutput::There(need), false) => {
             b.route(node, names, (x, y, z, need), move |(x, y, z, _)| first(taken([x, y, z])))
         }
-        (Need::Nothing, _) => unreachable!("it needs the first that it reads"),
+        (RequiredOutput::Nothing, _) => unreachable!("it needs the first that it reads"),
     }
 }
 
 /// Returns `true` if the node can start before all of its edges are known.
-pub(super) fn skips(planned: &Planned) -> bool {
+pub(super) fn skips(planned: &RandomNode) -> bool {
     matches!(planned.begins, Begins::Any | Begins::Join(_))
 }
 
 /// Evaluates the plan in order. Every node comes after the nodes that it depends on.
-fn evaluate(plan: &[Planned], made: Made) -> Vec<State> {
+fn evaluate(plan: &[RandomNode], made: Made) -> Vec<State> {
     let mut states: Vec<State> = Vec::new();
     for (at, planned) in plan.iter().enumerate() {
         let done = |node: &usize| matches!(states[*node], State::Done(_));
@@ -471,7 +476,7 @@ fn value_of(state: &State) -> Value {
 
 /// Returns `true` if a router may start before its inputs are known. Its choice then depends on
 /// timing.
-fn depends_on_time(plan: &[Planned]) -> bool {
+fn depends_on_time(plan: &[RandomNode]) -> bool {
     plan.iter().any(|planned| match &planned.work {
         Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => {
             arms.iter().flatten().any(|(call, _)| planned.edges.iter().any(|(from, _)| from == call))
@@ -481,7 +486,7 @@ fn depends_on_time(plan: &[Planned]) -> bool {
 }
 
 /// Returns all direct and indirect dependencies of each node.
-fn all_before(plan: &[Planned]) -> Vec<BTreeSet<usize>> {
+fn all_before(plan: &[RandomNode]) -> Vec<BTreeSet<usize>> {
     let mut all: Vec<BTreeSet<usize>> = Vec::new();
     for planned in plan {
         let own: Vec<usize> = match &planned.work {
@@ -499,7 +504,7 @@ fn all_before(plan: &[Planned]) -> Vec<BTreeSet<usize>> {
 }
 
 /// Returns the pairs of nodes that save the same key and do not wait for each other.
-fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
+fn saved_twice(plan: &[RandomNode]) -> Vec<(usize, usize)> {
     let before = all_before(plan);
     let pairs = (0..plan.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
     let is_one_key = |(first, second): &(usize, usize)| {
@@ -510,7 +515,7 @@ fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
 
 /// Checks that two nodes which save the same key never both run, for 200 random outcomes of the
 /// calls. Returns `false` if no two nodes save the same key.
-fn check_exclusive(plan: &[Planned], made: Made, rng: &mut Rng) -> bool {
+fn check_exclusive(plan: &[RandomNode], made: Made, rng: &mut Rng) -> bool {
     let pairs = saved_twice(plan);
     if pairs.is_empty() {
         return false;
@@ -533,7 +538,7 @@ fn check_exclusive(plan: &[Planned], made: Made, rng: &mut Rng) -> bool {
 }
 
 /// Returns the tool `fate`, which gives each call node its planned outcome.
-fn tool(plan: &[Planned]) -> FnTool {
+fn tool(plan: &[RandomNode]) -> FnTool {
     let fates: Vec<Option<bool>> = plan
         .iter()
         .map(|planned| match planned.work {
@@ -565,7 +570,7 @@ fn tool(plan: &[Planned]) -> FnTool {
     .policy(policy)
 }
 
-fn runtime(plan: &[Planned], made: Made, store: impl Store) -> agentflow::Result<Runtime> {
+fn runtime(plan: &[RandomNode], made: Made, store: impl Store) -> agentflow::Result<Runtime> {
     let runtime = test_runtime().store(store);
     let runtime = match made {
         Made::Graph => runtime.tools(tool(plan)).tools(decider(plan)).graph(graph(plan)).build(),
@@ -576,7 +581,7 @@ fn runtime(plan: &[Planned], made: Made, store: impl Store) -> agentflow::Result
 
 /// Compares the journal and the result of the run with the naive interpreter.
 async fn compare(
-    plan: &[Planned],
+    plan: &[RandomNode],
     made: Made,
     kept: &Arc<dyn Store>,
     run: &RunId,
@@ -648,7 +653,7 @@ async fn compare(
 
 /// Runs a plan, with a crash at `cut`, and compares it with the interpreter. Returns the number of
 /// writes of the first process.
-async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
+async fn run(plan: &[RandomNode], made: Made, cut: Option<Cut>) -> usize {
     let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let id = RunId::new("random");
     let store = MortalStore::new(&kept, cut);
@@ -681,7 +686,7 @@ async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
 }
 
 /// Checks that the interpreter also skips every node that the error calls unreachable.
-fn check_refusal(plan: &[Planned], made: Made, error: &str) {
+fn check_refusal(plan: &[RandomNode], made: Made, error: &str) {
     let states = evaluate(plan, made);
     for named in error.split("the node `n").skip(1) {
         let at = named.split_once("` can never begin: ");

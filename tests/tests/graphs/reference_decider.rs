@@ -8,7 +8,7 @@ use agentflow::workflow::{NextNode, NodeDecision};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::reference::{Made, Planned, Way, Work, name, skips};
+use crate::reference::{Made, RandomNode, Way, Work, name, skips};
 
 /// A decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Said {
 }
 
 /// Returns `true` if the decision is refused, which fails the run.
-pub(super) fn is_refused(plan: &[Planned], made: Made, at: usize) -> bool {
+pub(super) fn is_refused(plan: &[RandomNode], made: Made, at: usize) -> bool {
     match plan[at].said {
         Some(Said::Fails) => true,
         Some(Said::Skip) => plan.iter().any(|other| needs(other, at)),
@@ -45,7 +45,7 @@ pub(super) fn is_refused(plan: &[Planned], made: Made, at: usize) -> bool {
 }
 
 /// Returns `true` if the node requires the output of the call.
-fn needs(planned: &Planned, call: usize) -> bool {
+fn needs(planned: &RandomNode, call: usize) -> bool {
     let has_edge = planned.edges.iter().any(|(from, _)| *from == call);
     let may_miss = skips(planned) && has_edge;
     let asks =
@@ -55,7 +55,7 @@ fn needs(planned: &Planned, call: usize) -> bool {
 }
 
 /// Returns the planned decision about the next node.
-pub(super) fn says(plan: &[Planned], made: Made, next: &NextNode) -> Result<NodeDecision, String> {
+pub(super) fn says(plan: &[RandomNode], made: Made, next: &NextNode) -> Result<NodeDecision, String> {
     let at = (0..plan.len()).find(|at| name(*at) == next.node);
     let planned = &plan[at.ok_or_else(|| format!("nobody planned `{}`", next.node))?];
     match planned.said.ok_or_else(|| format!("`{}` is not to be decided on", next.node))? {
@@ -77,7 +77,7 @@ pub(super) fn says(plan: &[Planned], made: Made, next: &NextNode) -> Result<Node
 }
 
 /// Returns the decider of a graph as a tool.
-pub(super) fn decider(plan: &[Planned]) -> FnTool {
+pub(super) fn decider(plan: &[RandomNode]) -> FnTool {
     let plan = plan.to_vec();
     let schema = json!({"type": "object", "properties": {"next": {}}, "required": ["next"]});
     let definition = ToolDefinition::new("decides", "Says what becomes of a node.", schema);

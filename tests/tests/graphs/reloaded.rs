@@ -423,7 +423,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     // The last phase checks models: unknown ones, and models without an API key.
     let keyless = Agent::new("openai/gpt-5-mini").name("keyless");
     let unknown = Agent::new("opnai/gpt-5-mini").name("unknown");
-    let error = described().secrets(NoKeys).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
+    let error = described().secrets(EmptySecrets).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Models, "{error}");
     for says in ["the agent `keyless`", "set `OPENAI_API_KEY`", "the agent `unknown`", "did you mean `openai`?"] {
         assert!(error.to_string().contains(says), "{says}: {error}");
@@ -431,10 +431,10 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
 }
 
 /// A secret provider without keys.
-struct NoKeys;
+struct EmptySecrets;
 
 #[agentflow::async_trait]
-impl SecretProvider for NoKeys {
+impl SecretProvider for EmptySecrets {
     async fn secret(&self, _: &str) -> Option<Secret> {
         None
     }

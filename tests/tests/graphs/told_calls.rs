@@ -14,7 +14,7 @@ use agentflow::{Registry, Runtime};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 
-use crate::every_caller::Heard;
+use crate::every_caller::EventCollector;
 
 fn tool(name: &str) -> FnTool {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
@@ -46,13 +46,13 @@ fn lines(events: &[Event]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-fn runtime(heard: &Heard) -> Runtime {
+fn runtime(heard: &EventCollector) -> Runtime {
     test_runtime().sink(heard.clone()).tools(tool("desk.open")).build()
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_with_one_context_stand_at_places_of_their_own() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     let runtime = runtime(&heard);
     let mut registry = Registry::new();
     registry.register(tool("desk.open")).unwrap();
@@ -77,7 +77,7 @@ async fn calls_with_one_context_stand_at_places_of_their_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_has_an_end() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     let runtime = runtime(&heard);
     let waits = call("desk.open", json!(0));
     tokio::time::timeout(Duration::from_secs(1), runtime.invoke(&waits, &[])).await.unwrap_err();
@@ -89,7 +89,7 @@ async fn a_call_that_is_dropped_has_an_end() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_has_the_events_of_an_agents_call() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     let runtime = runtime(&heard);
     for (name, at, told) in [
         ("desk.opn", "unknown", "desk.opn"),
@@ -108,10 +108,10 @@ async fn what_is_refused_has_the_events_of_an_agents_call() {
 }
 
 /// Middleware that changes arguments, answers a call, or rejects an answer.
-struct Minds;
+struct InterveningMiddleware;
 
 #[async_trait]
-impl Middleware for Minds {
+impl Middleware for InterveningMiddleware {
     fn name(&self) -> &str {
         "minds"
     }
@@ -136,8 +136,8 @@ impl Middleware for Minds {
 
 #[tokio::test(start_paused = true)]
 async fn what_middleware_does_has_the_events_of_an_agents_call() {
-    let heard = Heard::default();
-    let runtime = test_runtime().sink(heard.clone()).with(Minds).tools(tool("desk.open")).build();
+    let heard = EventCollector::default();
+    let runtime = test_runtime().sink(heard.clone()).with(InterveningMiddleware).tools(tool("desk.open")).build();
     for n in [5, 6, 7, 9] {
         let turns = [Turn::call("desk__open", json!({"n": n})), Turn::text("Done.")];
         let agent = Agent::new(ScriptedModel::new(turns)).tools(tool("desk.open")).runtime(&runtime);
@@ -158,7 +158,7 @@ async fn what_middleware_does_has_the_events_of_an_agents_call() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_secret_is_taken_out() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     let redacted = agentflow::middleware::redact().secret("hunter2");
     let runtime = test_runtime().sink(heard.clone()).with(redacted).tools(tool("desk.open")).build();
     let secret = ToolCall::new("c", "desk.open", r#"{"n": 1, "word": "hunter2"}"#);
@@ -174,7 +174,7 @@ async fn what_is_secret_is_taken_out() {
 /// records.
 #[tokio::test(start_paused = true)]
 async fn in_a_run_nothing_is_told_beside_its_records() {
-    let heard = Heard::default();
+    let heard = EventCollector::default();
     let mut registry = Registry::new();
     registry.register(tool("desk.open")).unwrap();
     let registry = Arc::new(registry);

@@ -390,7 +390,7 @@ fn asks_then_reads() -> Graph {
 }
 
 /// Starts a run with or without a reachable toolset, and abandons it at its question.
-async fn left_at_its_question(store: &MemoryStore, graph: &Graph, is_away: bool) -> RunId {
+async fn abandon_at_question(store: &MemoryStore, graph: &Graph, is_away: bool) -> RunId {
     let files = Files::default();
     files.away.store(is_away, Ordering::SeqCst);
     let runtime = test_runtime().toolset(files).graph(graph.clone()).store(store.clone()).build();
@@ -413,7 +413,7 @@ fn next_process(store: &MemoryStore, graph: &Graph, is_away: bool) -> (Files, Ru
 async fn a_run_that_began_without_a_toolset_is_resumed_when_it_is_back() {
     for (is_away, expected) in [(false, "read of version 0"), (true, "read of a copy")] {
         let (store, graph) = (MemoryStore::new(), asks_then_reads());
-        let run = left_at_its_question(&store, &graph, true).await;
+        let run = abandon_at_question(&store, &graph, true).await;
         let (files, runtime) = next_process(&store, &graph, is_away);
         // Fetching the tools for another purpose does not change the plan of the run.
         if !is_away {
@@ -431,7 +431,7 @@ async fn a_run_that_began_without_a_toolset_is_resumed_when_it_is_back() {
 #[tokio::test]
 async fn a_run_that_began_with_a_toolset_waits_until_it_is_back() {
     let (store, graph) = (MemoryStore::new(), asks_then_reads());
-    let run = left_at_its_question(&store, &graph, false).await;
+    let run = abandon_at_question(&store, &graph, false).await;
     let (files, runtime) = next_process(&store, &graph, true);
     let error = runtime.resume(&run).await.map(drop).unwrap_err();
     assert!(matches!(error, Error::Toolset { .. }), "{error}");
@@ -447,7 +447,7 @@ async fn a_run_that_began_with_a_toolset_waits_until_it_is_back() {
 #[tokio::test]
 async fn only_the_tools_of_the_toolset_are_excepted() {
     let (store, graph) = (MemoryStore::new(), asks_then_reads());
-    let run = left_at_its_question(&store, &graph, true).await;
+    let run = abandon_at_question(&store, &graph, true).await;
     let other = json!({"value": {"list": [{"from": "read"}]}});
     let mut changed = serde_json::to_value(&graph).unwrap();
     changed["nodes"][3]["does"] = other;

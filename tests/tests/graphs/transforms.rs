@@ -32,7 +32,7 @@ async fn transform_sets_tone(cx: &Context, tone: String) -> Result<()> {
 }
 
 /// Returns a graph with every kind of transform, for keys of all scopes.
-fn handed_over() -> Graph {
+fn transform_graph() -> Graph {
     let nodes = json!([
         {"name": "notes", "kind": "input", "schema": {"type": "object"}},
         {"name": "found", "does": {"value": {"from": "notes"}}, "saves": {"*": "", "user:name": "/name", "temp:rough": "/mark"}},
@@ -56,7 +56,7 @@ async fn all_transforms_also_with_a_crash_at_every_write() {
     let input = json!({"notes": {"law": "yes", "market": "no", "name": "Ada", "count": 3, "mark": "!", "left": true}});
     let state = json!({"text": "yes; no", "who": "Ada", "tone": "dry", "greeting": "Dear Ada (Ada)!", "copy": 3});
     let crashes = every_crash(
-        |store| test_runtime().graph(handed_over()).store(store).build(),
+        |store| test_runtime().graph(transform_graph()).store(store).build(),
         "handed-over",
         input,
         |output, values, journal, how| {
@@ -274,7 +274,7 @@ fn the_hash_and_the_stored_form_have_them() {
     let node = || GraphNode::new("out", GraphBody::Value(Mapping::Value(json!(1)))).edge(GraphEdge::from("in"));
     let tapped = |policy| Graph::new("h", "out").with(node().policy(policy)).hash();
     assert_ne!(tapped(NodePolicy::default()), tapped(NodePolicy::default().tap()));
-    let read = test_runtime().graph(handed_over()).build().workflow_graph("handed-over").unwrap();
+    let read = test_runtime().graph(transform_graph()).build().workflow_graph("handed-over").unwrap();
     let again: Graph = serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap();
     assert_eq!(again, read);
 }

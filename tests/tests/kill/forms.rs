@@ -78,12 +78,12 @@ impl Drop for Victim {
 }
 
 /// An observer that reads the store from outside of the tested processes.
-struct Outside {
+struct StoreObserver {
     tokio: tokio::runtime::Runtime,
     store: SqliteStore,
 }
 
-impl Outside {
+impl StoreObserver {
     fn new(folder: &Path) -> Result<Self, Problem> {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let store = tokio.block_on(SqliteStore::open(folder.join("runs.db")));
@@ -150,7 +150,7 @@ fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>
     for complaint in words.complaints() {
         round.problems.push(Problem::new("complaint", complaint));
     }
-    let runs = match Outside::new(folder) {
+    let runs = match StoreObserver::new(folder) {
         Ok(outside) => outside.runs(),
         Err(problem) => {
             round.problems.push(problem);
@@ -233,7 +233,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
 /// Waits without any operator. Each run that is listed as running has to end or to wait for an
 /// answer.
 fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
-    let outside = Outside::new(folder)?;
+    let outside = StoreObserver::new(folder)?;
     let (mut before, mut since, began) = (u64::MAX, Instant::now(), Instant::now());
     loop {
         thread::sleep(Duration::from_millis(50));
@@ -261,7 +261,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
 
 /// Finds runs that have neither ended nor wait for an answer, and runs whose listed status
 /// contradicts their journal.
-fn stuck_runs(outside: &Outside) -> Option<Problem> {
+fn stuck_runs(outside: &StoreObserver) -> Option<Problem> {
     let mut problems = String::new();
     for (run, events) in outside.runs() {
         let look = Look::of(&events);
@@ -287,7 +287,7 @@ fn stuck_runs(outside: &Outside) -> Option<Problem> {
 
 /// Adds a helpful operator that is not killed, and waits until all runs end.
 fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> Result<(), Problem> {
-    let outside = Outside::new(folder)?;
+    let outside = StoreObserver::new(folder)?;
     let (mut before, mut since, mut failures) = (u64::MAX, Instant::now(), 0);
     loop {
         thread::sleep(Duration::from_millis(10));

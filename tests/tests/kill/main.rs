@@ -75,7 +75,7 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
         if what == "book" {
             continue;
         }
-        let allowed = 1 + events.iter().filter(|event| lets_again(event, path)).count();
+        let allowed = 1 + events.iter().filter(|event| is_retry_of(event, path)).count();
         if times > allowed {
             return Err(format!("`{effect}` happened {times} times, and the journal allows {allowed}"));
         }
@@ -84,7 +84,7 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
 }
 
 /// Returns `true` if the event records that an operator retried the step.
-fn lets_again(event: &Event, path: &str) -> bool {
+fn is_retry_of(event: &Event, path: &str) -> bool {
     matches!(event.kind, EventKind::NodeReset { .. }) && path == event.path.to_string()
 }
 

@@ -11,20 +11,30 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
     ("crates/core/src", CORE),
     ("crates/models/src", MODELS),
     ("crates/sqlite/src", SQLITE),
     ("crates/views/src", VIEWS),
+    ("crates/tools/src", TOOLS),
+    ("crates/mcp/src", MCP),
+    ("crates/a2a/src", A2A),
+    ("crates/config/src", CONFIG),
 ];
+
+/// Crates whose files form a single room: the commands of `agentflow-cli` share their arguments and
+/// their output.
+const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 
 /// Rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
 
 /// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
+    "caller_slots",
+    "host_header",
     "url_parts",
     "wait_times",
     "secret_header",
@@ -44,9 +54,6 @@ const CORE: &[&str] = &[
     "mask",
     "panics",
     "private_file",
-    "process_group",
-    "caller_slots",
-    "host_header",
     "wire",
     "value",
     "artifact",
@@ -65,7 +72,6 @@ const CORE: &[&str] = &[
     "linked",
     // Models, events and storage.
     "model",
-    "http_address",
     "event",
     "store",
     "error",
@@ -78,9 +84,6 @@ const CORE: &[&str] = &[
     "telemetry",
     "middleware",
     "tool",
-    "tools",
-    "a2a",
-    "mcp",
     // Agents and workflows.
     "agent",
     "workflow",
@@ -89,10 +92,7 @@ const CORE: &[&str] = &[
     "document",
     // The only room that depends on both.
     "runtime",
-    // Interfaces.
-    "a2a_server",
-    "mcp_server",
-    "cli",
+    // For macro expansions and the other crates.
     "__private",
     "lib",
 ];
@@ -107,6 +107,40 @@ const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
 /// Rooms of `agentflow-views`.
 const VIEWS: &[&str] =
     &["screen_event", "agent_event", "task_chunk", "task_request", "task_result", "process_request", "lib"];
+
+/// Rooms of `agentflow-tools`. `private` is the file of its hidden module `__private`.
+const TOOLS: &[&str] = &[
+    "computing",
+    "condition_tool",
+    "json_path",
+    "transform_tool",
+    "process_group",
+    "programs",
+    "writable_folders",
+    "storage",
+    "http",
+    "api",
+    "private",
+    "lib",
+];
+
+/// Rooms of `agentflow-mcp`.
+const MCP: &[&str] = &["mcp", "mcp_server", "lib"];
+
+/// Rooms of `agentflow-a2a`.
+const A2A: &[&str] = &["a2a", "a2a_server", "lib"];
+
+/// Rooms of `agentflow-config`.
+const CONFIG: &[&str] = &[
+    "config_error",
+    "entry_problem",
+    "configured_models",
+    "configured_servers",
+    "configured_tools",
+    "runtime_config",
+    "configure_runtime",
+    "lib",
+];
 
 /// Maximum number of files within one room that import each other.
 const CIRCLE: usize = 6;
@@ -197,11 +231,14 @@ fn check_rooms(source: &Path, rooms: &[&str]) {
 #[test]
 fn circles_stay_small_and_within_a_room() {
     for (folder, _) in CRATES {
-        check_circles(&root().join(folder));
+        check_circles(&root().join(folder), false);
+    }
+    for folder in SINGLE_ROOMS {
+        check_circles(&root().join(folder), true);
     }
 }
 
-fn check_circles(source: &Path) {
+fn check_circles(source: &Path, is_single_room: bool) {
     let mut all = Vec::new();
     files(source, &mut all);
     // Maps each file to its module path, such as `workflow::driver::task`.
@@ -254,7 +291,7 @@ fn check_circles(source: &Path) {
         let circle: Vec<String> =
             to.iter().filter(|other| reached[**other].contains(*of)).map(|other| other.join("::")).collect();
         let rooms: BTreeSet<&str> = circle.iter().map(|file| file.split("::").next().unwrap_or_default()).collect();
-        assert!(rooms.len() <= 1, "files of several rooms import each other: {circle:?}");
+        assert!(is_single_room || rooms.len() <= 1, "files of several rooms import each other: {circle:?}");
         assert!(circle.len() <= CIRCLE, "{} files import each other: {circle:?}", circle.len());
     }
 }

@@ -36,6 +36,8 @@ const ROOT: &[&str] = &[
     "race",
     "repeat",
     "timeout",
+    // The macro; the module of this name is `agentflow-tools`.
+    "tools",
     // Re-exports of other crates for macro expansions and trait implementations.
     "async_trait",
     "opentelemetry",
@@ -151,8 +153,9 @@ fn methods_after_the_dot_are_counted() {
 /// Each control request has the same name on the handle, on the runtime and on the command line.
 #[test]
 fn controls_have_one_name_everywhere() {
-    let text = |file: &str| std::fs::read_to_string(root().join("crates/core/src").join(file)).unwrap();
-    let (handle, runtime, cli) = (text("run/handle.rs"), text("runtime/control.rs"), text("cli/args.rs"));
+    let text = |file: &str| std::fs::read_to_string(root().join("crates").join(file)).unwrap();
+    let (handle, runtime) = (text("core/src/run/handle.rs"), text("core/src/runtime/control.rs"));
+    let cli = text("cli/src/args.rs");
     for control in ["pause", "unpause", "cancel", "retry", "approve"] {
         // An async function, or a function that returns an awaitable request.
         let methods = [format!("pub async fn {control}("), format!("pub fn {control}(")];
@@ -263,11 +266,15 @@ fn types_of_other_crates_in_signatures_are_few() {
         "self",
         "super",
         "agentflow",
+        "agentflow_a2a",
+        "agentflow_config",
         "agentflow_core",
         "agentflow_http",
         "agentflow_macros",
+        "agentflow_mcp",
         "agentflow_models",
         "agentflow_schema",
+        "agentflow_tools",
     ];
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (path, text) in LIBRARIES.into_iter().flat_map(sources) {
@@ -317,7 +324,8 @@ fn types_of_other_crates_in_signatures_are_few() {
     assert_eq!(named, allowed, "public signatures name types of other crates: {found:#?}");
 }
 
-/// Every source file starts with a comment on its purpose, and no file is longer than 600 lines.
+/// Every source file starts with a comment on its purpose, and no file has more than 600 lines
+/// besides comments, which should not be saved on.
 #[test]
 fn every_file_opens_with_its_purpose_and_stays_short() {
     let mut checked = 0;
@@ -337,7 +345,7 @@ fn every_file_opens_with_its_purpose_and_stays_short() {
                         // A documentation page includes this file, so it has no header.
                         || path.ends_with("store/example_store.rs");
                     assert!(opens, "{} does not say what it is for", path.display());
-                    let lines = text.lines().count();
+                    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//")).count();
                     assert!(lines <= 600, "{} has {lines} lines", path.display());
                     checked += 1;
                 }

@@ -3,25 +3,35 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 8] = [
+pub(crate) const LIBRARIES: [&str; 13] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
     "crates/models/src",
     "crates/sqlite/src",
     "crates/views/src",
+    "crates/tools/src",
+    "crates/mcp/src",
+    "crates/a2a/src",
+    "crates/config/src",
+    "crates/cli/src",
     "agentflow/src",
     "agentflow-testing/src",
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 11] = [
+pub(crate) const SOURCES: [&str; 16] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
     "crates/models/src",
     "crates/sqlite/src",
     "crates/views/src",
+    "crates/tools/src",
+    "crates/mcp/src",
+    "crates/a2a/src",
+    "crates/config/src",
+    "crates/cli/src",
     "agentflow/src",
     "agentflow-include/src",
     "agentflow-macros/src",
@@ -35,13 +45,25 @@ const SCHEMA_API: [&str; 3] = ["expression/mod.rs", "schema/mod.rs", "template.r
 /// Files of `agentflow-http` whose items `agentflow` re-exports.
 const HTTP_API: [&str; 1] = ["address_guard.rs"];
 
-/// Returns `true` for a file of a lower crate whose items serve only other crates, so that programs
-/// do not name them.
+/// Files of the crates above the core whose public items serve only other crates: they are hidden, or
+/// in the hidden module `__private` of `agentflow-tools`.
+const HIDDEN_FILES: [&str; 6] = [
+    "crates/mcp/src/mcp/authorization/auth_requests.rs",
+    "crates/tools/src/http/guarded_request.rs",
+    "crates/tools/src/http/http_address.rs",
+    "crates/tools/src/http/http_post.rs",
+    "crates/tools/src/http/oauth_tokens.rs",
+    "crates/tools/src/process_group.rs",
+];
+
+/// Returns `true` for a file of a crate whose items serve only other crates, so that programs do not
+/// name them.
 pub(crate) fn is_internal(path: &Path) -> bool {
     let hides = |folder: &str, api: &[&str]| {
         path.starts_with(root().join(folder)) && !api.iter().any(|file| path.ends_with(file))
     };
-    hides("crates/schema", &SCHEMA_API) || hides("crates/http", &HTTP_API)
+    let is_hidden = HIDDEN_FILES.iter().any(|file| path == root().join(file));
+    is_hidden || hides("crates/schema", &SCHEMA_API) || hides("crates/http", &HTTP_API)
 }
 
 /// Returns the root of the workspace.

@@ -45,7 +45,7 @@ fn calls(tool: &str, arguments: serde_json::Value) -> ScriptedModel {
 
 /// Returns the tool result that the model gets, and the log.
 async fn told(agent: Agent) -> (String, Vec<String>) {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let run = agent.run("go").await.unwrap();
     let told = run.events().into_iter().find_map(|event| match event.kind {
         EventKind::ToolFailed { result, .. } if event.path.parent().is_some_and(|of| of.is_root()) => {
@@ -59,7 +59,7 @@ async fn told(agent: Agent) -> (String, Vec<String>) {
 #[tokio::test]
 async fn a_run_without_a_store_warns_of_tools_that_need_a_person() {
     let warnings = async |agent: Agent, request: RunRequest| {
-        let (log, _guard) = Log::of_this_thread();
+        let (log, _guard) = Log::for_this_thread();
         agent.run(request).await.unwrap();
         log.lines().into_iter().filter(|line| line.contains(NEEDS_A_PERSON)).collect::<Vec<_>>()
     };

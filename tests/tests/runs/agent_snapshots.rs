@@ -87,12 +87,12 @@ fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
 
 /// A store that keeps every snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct KeepsAll {
+pub(crate) struct SnapshotKeepingStore {
     pub(crate) store: MemoryStore,
     snapshots: Arc<Mutex<Vec<Snapshot>>>,
 }
 
-impl KeepsAll {
+impl SnapshotKeepingStore {
     pub(crate) fn new(store: MemoryStore) -> Self {
         Self { store, snapshots: Arc::default() }
     }
@@ -103,7 +103,7 @@ impl KeepsAll {
 }
 
 #[async_trait]
-impl StoreLayer for KeepsAll {
+impl StoreLayer for SnapshotKeepingStore {
     fn inner(&self) -> &dyn Store {
         &self.store
     }
@@ -114,19 +114,19 @@ impl StoreLayer for KeepsAll {
     }
 }
 
-fn runtime(store: &KeepsAll) -> Runtime {
+fn runtime(store: &SnapshotKeepingStore) -> Runtime {
     let budget = token_budget(10_000_000);
     test_runtime().max_llm_calls(LIMIT).with(redact().secret(SECRET)).with(budget).store(store.clone()).build()
 }
 
-pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) -> KeepsAll {
+pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) -> SnapshotKeepingStore {
     let store = MemoryStore::new();
     let run = &events[0].run_id;
     let epoch = store.create(run, events.to_vec()).await.unwrap();
     if let Some(snapshot) = snapshot {
         Store::put_snapshot(&store, run, epoch, snapshot.clone()).await.unwrap();
     }
-    KeepsAll::new(store)
+    SnapshotKeepingStore::new(store)
 }
 
 /// Returns the state that the last look reported.
@@ -144,7 +144,7 @@ fn timeless(events: &[Event]) -> Vec<(u64, String, EventKind)> {
 }
 
 /// Runs an agent to its end. Returns its journal and its snapshots.
-async fn whole(store: KeepsAll) -> (Vec<Event>, Vec<Snapshot>) {
+async fn whole(store: SnapshotKeepingStore) -> (Vec<Event>, Vec<Snapshot>) {
     let done = Done::default();
     let run = agent(&runtime(&store), &done).start("Go.").unwrap();
     let result = run.result().await.unwrap();
@@ -160,7 +160,7 @@ fn answer() -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_resumed_from_a_snapshot_does_what_it_would_without() {
-    let (events, snapshots) = whole(KeepsAll::new(MemoryStore::new())).await;
+    let (events, snapshots) = whole(SnapshotKeepingStore::new(MemoryStore::new())).await;
     let run: RunId = events[0].run_id.clone();
     assert!(snapshots.len() > 1, "there is one a thousand events");
     for snapshot in snapshots {
@@ -197,7 +197,7 @@ async fn a_run_resumed_from_a_snapshot_does_what_it_would_without() {
 #[tokio::test(start_paused = true)]
 async fn limits_count_what_a_snapshot_stands_for() {
     const CALLS: u32 = 420;
-    let store = KeepsAll::new(MemoryStore::new());
+    let store = SnapshotKeepingStore::new(MemoryStore::new());
     let begun = limited(&runtime(&store), &Done::default(), CALLS).start("Go.").unwrap();
     assert_eq!(begun.result().await.unwrap_err().kind(), "llm_call_limit");
     let run = begun.run_id().clone();
@@ -230,7 +230,7 @@ async fn limits_count_what_a_snapshot_stands_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_snapshot_is_made_of_the_one_before() {
-    let (events, snapshots) = whole(KeepsAll::new(MemoryStore::new())).await;
+    let (events, snapshots) = whole(SnapshotKeepingStore::new(MemoryStore::new())).await;
     let run: RunId = events[0].run_id.clone();
     let first = &snapshots[0];
     let store = store_with(&events[..usize::try_from(first.seq).unwrap() + 7], Some(first)).await;
@@ -256,7 +256,7 @@ async fn the_next_snapshot_is_made_of_the_one_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_of_a_newer_release_is_as_good_as_none() {
-    let (events, snapshots) = whole(KeepsAll::new(MemoryStore::new())).await;
+    let (events, snapshots) = whole(SnapshotKeepingStore::new(MemoryStore::new())).await;
     let run: RunId = events[0].run_id.clone();
     let mut snapshot = snapshots[0].clone();
     let text = serde_json::to_string(snapshot.events.last().unwrap()).unwrap();

@@ -300,10 +300,10 @@ async fn asks_gates(n: u32) -> Result<bool> {
 }
 
 /// Middleware that records the calls and doubles the amounts.
-struct Doubles(Arc<Mutex<Vec<String>>>);
+struct DoublingMiddleware(Arc<Mutex<Vec<String>>>);
 
 #[async_trait]
-impl Middleware for Doubles {
+impl Middleware for DoublingMiddleware {
     fn name(&self) -> &str {
         "doubles"
     }
@@ -321,7 +321,7 @@ impl Middleware for Doubles {
 async fn middleware_sees_what_a_person_agreed_to() {
     let (store, paid, seen) = (ProcessStore::new(), Paid::default(), Arc::<Mutex<Vec<String>>>::default());
     let model = ScriptedModel::new([pays(500), Turn::text("paid")]);
-    let here = runtime(store.clone(), &model, &paid).with(Doubles(Arc::clone(&seen))).build();
+    let here = runtime(store.clone(), &model, &paid).with(DoublingMiddleware(Arc::clone(&seen))).build();
     let handle = begin(&here);
     pass(1).await;
     assert!(seen.lock().unwrap().is_empty());

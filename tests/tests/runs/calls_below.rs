@@ -15,7 +15,7 @@ use agentflow::{Agent, Result, RunId};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried_with};
+use crate::interrupted_calls::{Behind, World, around_retry, pays, process, run_with_retry_and_settings};
 
 /// Pays somebody.
 #[tool]
@@ -102,7 +102,8 @@ fn paymaster_model() -> ScriptedModel {
 #[tokio::test(start_paused = true)]
 async fn a_workflow_in_a_stopped_tool_keeps_what_it_had_done() {
     let world = World::new("pay ada again", &[]);
-    let (lines, ended) = retried_with(&nest_by_workflow::workflow(), &world, &[], |runtime| runtime).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&nest_by_workflow::workflow(), &world, &[], |runtime| runtime).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry", "pay ada again"], "{lines:#?}");
     let asked = &world.done()[2];
@@ -114,7 +115,8 @@ async fn a_workflow_in_a_stopped_tool_keeps_what_it_had_done() {
 #[tokio::test(start_paused = true)]
 async fn so_it_does_where_the_node_consists_of_the_tool() {
     let world = World::new("pay ada again", &[]);
-    let (lines, ended) = retried_with(&nest_by_workflow_directly::workflow(), &world, &[], |runtime| runtime).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&nest_by_workflow_directly::workflow(), &world, &[], |runtime| runtime).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry", "pay ada again"], "{lines:#?}");
 }
@@ -124,7 +126,7 @@ async fn an_agent_in_a_stopped_tool_keeps_what_it_had_done() {
     let world = World::new("pay ada again", &[]);
     let model = paymaster_model();
     let flow = nest_by_agent::workflow();
-    let (lines, ended) = retried_with(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
     assert_eq!(ended.unwrap(), 4, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry"], "{lines:#?}");
     model.finish();
@@ -133,7 +135,7 @@ async fn an_agent_in_a_stopped_tool_keeps_what_it_had_done() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_was_stopped_after_what_is_below_it_had_ended_asks_and_keeps_that() {
     let world = World::new("say", &[]);
-    let (lines, ended) = retried_with(&nest_and_says::workflow(), &world, &[], |runtime| runtime).await;
+    let (lines, ended) = run_with_retry_and_settings(&nest_and_says::workflow(), &world, &[], |runtime| runtime).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "say", "retry", "say"], "{lines:#?}");
 }

@@ -254,7 +254,7 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
 /// Runs the workflow, and resumes it from each prefix of its journal. Checks that each effect is
 /// undone once, in the predicted order, and that only the calls in `named` are reported as not
 /// undone. Returns the compensations of the first run.
-async fn undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) -> Vec<String> {
+async fn assert_undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) -> Vec<String> {
     let (store, deeds, id) = (MemoryStore::new(), Deeds::default(), RunId::new("r"));
     let first = runtime(&store, &deeds);
     let run = first.start(flow.clone(), 5_u32).run_id(id.clone()).compensate().await.unwrap();
@@ -298,7 +298,7 @@ macro_rules! forms {
         #[tokio::test(start_paused = true)]
         async fn each_form_is_undone_after_a_crash_at_every_event() {
             $(
-                let undid = undone_once(&$name::workflow(), &[$($named),*]).await;
+                let undid = assert_undone_once(&$name::workflow(), &[$($named),*]).await;
                 let expected: &[&str] = &[$(concat!("put ", $undid)),*];
                 assert_eq!(undid, expected, "{}", stringify!($name));
             )*

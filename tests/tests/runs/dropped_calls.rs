@@ -9,7 +9,7 @@ use agentflow::{Error, Result, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn};
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried_with};
+use crate::interrupted_calls::{Behind, World, around_retry, pays, process, run_with_retry_and_settings};
 
 /// State that all processes of a crash test share.
 #[derive(Clone, Default)]
@@ -255,7 +255,8 @@ async fn a_step_that_waits_for_what_it_had_dropped_asks() {
             }
         });
         let flow: Workflow<(Vec<String>,), u32> = lost_waits::workflow();
-        let (lines, ended) = retried_with(&flow, &world, &[loser], |runtime| runtime.model(model.clone())).await;
+        let (lines, ended) =
+            run_with_retry_and_settings(&flow, &world, &[loser], |runtime| runtime.model(model.clone())).await;
         assert_eq!(ended.unwrap(), 1, "{loser}: {lines:#?}");
         // The operator's retry lets the step continue.
         assert_eq!(around_retry(&world), ["rest", "after", "retry", "rest", "after"], "{loser}: {lines:#?}");

@@ -30,7 +30,7 @@ struct Cut {
     kept: bool,
 }
 
-struct Dying {
+struct DyingExecutor {
     worker: Runtime,
     cut: Cut,
     batches: Arc<AtomicUsize>,
@@ -69,7 +69,7 @@ impl StepRecorder for Connection {
 }
 
 #[async_trait]
-impl StepExecutor for Dying {
+impl StepExecutor for DyingExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError> {
         let dead = Arc::new(Notify::new());
         let (cut, batches) = (self.cut, Arc::clone(&self.batches));
@@ -122,7 +122,7 @@ async fn ran<Out: NodeValue + std::fmt::Debug>(
 ) -> (super::elsewhere_lost::Ran, usize) {
     let (shop, store) = (Shop::default(), MemoryStore::new());
     let batches = Arc::new(AtomicUsize::new(0));
-    let dying = Dying { worker: described(&shop).build(), cut, batches: Arc::clone(&batches) };
+    let dying = DyingExecutor { worker: described(&shop).build(), cut, batches: Arc::clone(&batches) };
     let runtime = described(&shop).store(store.clone()).executor(dying).build();
     let handle = runtime.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
     let (ran, _) = answered(&runtime, &store, &shop, handle).await;
@@ -164,7 +164,7 @@ async fn a_process_that_crashes_while_its_workers_die() {
             .effects(&effects)
             .runtime(move |runtime| {
                 let worker = office_worker(&noted);
-                runtime.executor(Dying { worker, cut: Cut { at, kept: at % 2 == 0 }, batches: Arc::default() })
+                runtime.executor(DyingExecutor { worker, cut: Cut { at, kept: at % 2 == 0 }, batches: Arc::default() })
             })
             .run()
             .await;

@@ -73,14 +73,14 @@ fn refused(outcome: &StepOutcome) -> ExecutorErrorKind {
     }
 }
 
-type Delivers =
+type DeliveryFn =
     Box<dyn Fn(Runtime, StepCall, StepHost) -> futures_util::future::BoxFuture<'static, Outcome> + Send + Sync>;
 
 /// An executor that delivers calls as a test defines.
-struct Delivering(EffectLog, Delivers);
+struct DeliveryExecutor(EffectLog, DeliveryFn);
 
 #[async_trait]
-impl StepExecutor for Delivering {
+impl StepExecutor for DeliveryExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
         (self.1)(worker(&self.0), call, host).await
     }
@@ -89,11 +89,11 @@ impl StepExecutor for Delivering {
 fn delivering<F: Future<Output = Outcome> + Send + 'static>(
     effects: &EffectLog,
     how: impl Fn(Runtime, StepCall, StepHost) -> F + Send + Sync + 'static,
-) -> Delivering {
-    Delivering(effects.clone(), Box::new(move |worker, call, host| Box::pin(how(worker, call, host))))
+) -> DeliveryExecutor {
+    DeliveryExecutor(effects.clone(), Box::new(move |worker, call, host| Box::pin(how(worker, call, host))))
 }
 
-async fn ended(flow: Workflow<(String,), String>, executor: Delivering, effects: &EffectLog) -> Result<String> {
+async fn ended(flow: Workflow<(String,), String>, executor: DeliveryExecutor, effects: &EffectLog) -> Result<String> {
     let store = MemoryStore::new();
     let runtime = test_runtime().resource(effects.clone()).executor(executor).store(store).build();
     let run = runtime.start(flow, "hello".to_owned()).await.unwrap();

@@ -143,7 +143,7 @@ fn described(deeds: &Deeds) -> RuntimeBuilder {
 }
 
 /// Executes each step on a new worker, and drains one worker at a given batch.
-struct Leaving {
+struct DrainingExecutor {
     deeds: Deeds,
     at: usize,
     batches: Arc<AtomicUsize>,
@@ -179,7 +179,7 @@ impl StepRecorder for Connection {
 }
 
 #[async_trait]
-impl StepExecutor for Leaving {
+impl StepExecutor for DrainingExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError> {
         let (worker, drained) = (described(&self.deeds).build(), Arc::new(Notify::new()));
         let (at, batches) = (self.at, Arc::clone(&self.batches));
@@ -237,7 +237,7 @@ async fn drained_at<Out: NodeValue + std::fmt::Debug>(
     at: usize,
 ) -> (Done, usize, usize, Vec<String>) {
     let (deeds, batches) = (Deeds::default(), Arc::new(AtomicUsize::new(0)));
-    let leaving = Leaving { deeds: deeds.clone(), at, batches: Arc::clone(&batches) };
+    let leaving = DrainingExecutor { deeds: deeds.clone(), at, batches: Arc::clone(&batches) };
     let runtime = described(&deeds).store(MemoryStore::new()).executor(leaving).build();
     let handle = runtime.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).compensate().await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(600), handle.result()).await;
@@ -287,7 +287,10 @@ impl EventSink for At {
 
 /// Drains a runtime at the given event and resumes its run in another runtime. Returns the effects,
 /// and `true` if the drain left the run unfinished.
-async fn left_at<Out: NodeValue + std::fmt::Debug>(flow: fn() -> Workflow<(String,), Out>, at: usize) -> (Done, bool) {
+async fn drain_at_event<Out: NodeValue + std::fmt::Debug>(
+    flow: fn() -> Workflow<(String,), Out>,
+    at: usize,
+) -> (Done, bool) {
     let (deeds, store, left) = (Deeds::default(), MemoryStore::new(), Arc::new(Notify::new()));
     let sink = At(Arc::new(AtomicUsize::new(at)), Arc::clone(&left));
     let first = described(&deeds).store(Slow(store.as_another_process())).sink(sink).build();
@@ -319,11 +322,11 @@ async fn a_runtime_that_is_drained_at_every_event() {
         drained_beside::workflow,
         drained_fails::workflow,
     ] {
-        let (expected, _) = left_at(flow, usize::MAX).await;
+        let (expected, _) = drain_at_event(flow, usize::MAX).await;
         assert!(!expected.shipped.is_empty(), "{expected:?}");
         let mut last = 0;
         for at in 1.. {
-            let (done, was_left) = left_at(flow, at).await;
+            let (done, was_left) = drain_at_event(flow, at).await;
             assert_eq!(done, expected, "drained at {at}");
             last = if was_left { at } else { last };
             if at > last + 10 {

@@ -166,7 +166,7 @@ enum Loses {
     ForEver,
 }
 
-struct Loser {
+struct LosingExecutor {
     worker: Runtime,
     shop: Shop,
     loses: Loses,
@@ -174,7 +174,7 @@ struct Loser {
 }
 
 #[async_trait]
-impl StepExecutor for Loser {
+impl StepExecutor for LosingExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError> {
         let (path, attempt) = (call.path.to_string(), call.attempt);
         if self.gone.load(Ordering::SeqCst) && self.loses == Loses::ForEver {
@@ -205,7 +205,8 @@ impl StepExecutor for Loser {
 
 /// Returns a process that shares this store and executes its steps on a worker.
 fn process(shop: &Shop, store: &MemoryStore, loses: Loses) -> Runtime {
-    let loser = Loser { worker: described(shop).build(), shop: shop.clone(), loses, gone: AtomicBool::new(false) };
+    let loser =
+        LosingExecutor { worker: described(shop).build(), shop: shop.clone(), loses, gone: AtomicBool::new(false) };
     described(shop).store(store.clone()).executor(loser).build()
 }
 
@@ -272,7 +273,7 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
 }
 
 /// Runs the workflow twice: first the process stops within a write, then only its worker.
-async fn killed_and_lost<Out: NodeValue + std::fmt::Debug>(
+async fn compare_crash_and_loss<Out: NodeValue + std::fmt::Debug>(
     flow: fn() -> Workflow<(String,), Out>,
     stops_at: &str,
 ) -> [(Ran, Vec<(String, String)>); 2] {
@@ -301,7 +302,7 @@ fn writes(ran: Ran) -> Ran {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_dies_within_a_write_is_as_a_killed_process() {
-    let [(killed, asked), (lost, asked_too)] = killed_and_lost(lost_in_calls::workflow, "charge kettle").await;
+    let [(killed, asked), (lost, asked_too)] = compare_crash_and_loss(lost_in_calls::workflow, "charge kettle").await;
     assert_eq!(asked, asked_too, "the same question with the same words");
     assert_eq!(asked.len(), 1);
     assert!(asked[0].1.contains("`all/tool#2.lost_charge`"), "{asked:?}");
@@ -310,29 +311,29 @@ async fn a_worker_that_dies_within_a_write_is_as_a_killed_process() {
     assert_eq!(lost.done_before, ["charge bag for kettle", "charge kettle"], "nothing is repeated before the answer");
     assert_eq!(lost.done[2..], ["charge kettle", "charge ribbon for kettle"]);
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_in_calls_again::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_calls_again::workflow, "charge kettle").await;
     assert_eq!(writes(killed), writes(lost));
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_direct::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_direct::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.asked, ["paid"]);
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_in_workflow::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_workflow::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.asked, ["inner/paid"], "it is asked where it was interrupted");
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_in_agent::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_agent::workflow, "charge kettle").await;
     assert_eq!(killed.asked, lost.asked);
     assert_eq!(killed.done, lost.done);
     assert_eq!(lost.asked, [""; 0], "its model learns of it");
     assert_eq!(lost.done, ["charge hat", "charge kettle"]);
     assert!(lost.result.unwrap().contains("whether it had its effect is unknown"));
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_in_items::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_items::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.done.iter().filter(|what| *what == "charge hat").count(), 1);
 
-    let [(killed, _), (lost, _)] = killed_and_lost(lost_in_rounds::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_rounds::workflow, "charge kettle").await;
     assert_eq!(writes(killed), writes(lost));
 }
 
@@ -469,7 +470,7 @@ async fn an_output_of_another_type_fails_its_own_step() {
     .unwrap();
     let worker = Runtime::builder().workflow(&numbers).build();
     let gone = AtomicBool::new(false);
-    let loser = Loser { worker, shop, loses: Loses::Garbled("each[1]"), gone };
+    let loser = LosingExecutor { worker, shop, loses: Loses::Garbled("each[1]"), gone };
     let runtime = test_runtime().executor(loser).store(store.clone()).build();
     let run = runtime.start(numbers, ()).run_id(RunId::new("numbers")).await.unwrap();
     let id = run.run_id().clone();

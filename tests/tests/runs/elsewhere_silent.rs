@@ -109,9 +109,9 @@ async fn a_run_that_was_left_is_resumed_by_a_process_with_an_executor_that_answe
 }
 
 /// Panics before it returns a future.
-struct AtOnce;
+struct PanickingExecutor;
 
-impl StepExecutor for AtOnce {
+impl StepExecutor for PanickingExecutor {
     fn execute<'s, 'f>(&'s self, _: StepCall, _: StepHost) -> BoxFuture<'f, Outcome>
     where
         's: 'f,
@@ -130,10 +130,10 @@ impl Drop for Bomb {
     }
 }
 
-struct Bombs(Silent);
+struct PanicOnDropExecutor(Silent);
 
 #[async_trait]
-impl StepExecutor for Bombs {
+impl StepExecutor for PanicOnDropExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
         let _bomb = Bomb;
         self.0.execute(call, host).await
@@ -142,13 +142,13 @@ impl StepExecutor for Bombs {
 
 #[tokio::test(start_paused = true)]
 async fn an_executor_that_breaks() {
-    let runtime = test_runtime().executor(AtOnce).store(MemoryStore::new()).build();
+    let runtime = test_runtime().executor(PanickingExecutor).store(MemoryStore::new()).build();
     let error = runtime.start(flow(), 1).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Lost, "{error}");
     assert!(error.to_string().contains("the executor of the step panicked: no future"), "{error}");
 
     let silent = Silent::default();
-    let runtime = test_runtime().executor(Bombs(silent.clone())).store(MemoryStore::new()).build();
+    let runtime = test_runtime().executor(PanicOnDropExecutor(silent.clone())).store(MemoryStore::new()).build();
     let run = runtime.start(flow(), 1).await.unwrap();
     within("`silent.0.once`", silent.0.once.notified()).await;
     let id = run.run_id().clone();
@@ -266,10 +266,10 @@ async fn paid_with_consent(cx: &Context, cents: u32) -> Result<u32> {
 }
 
 /// Executes each step, and loses its first attempt while the step waits for an answer.
-struct Forgetful(Runtime);
+struct FirstAttemptLosingExecutor(Runtime);
 
 #[async_trait]
-impl StepExecutor for Forgetful {
+impl StepExecutor for FirstAttemptLosingExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
         let first = call.attempt == 1;
         let executed = self.0.execute_step(call, host);
@@ -294,7 +294,11 @@ async fn silent_payments_again(cx: &Context, all: Vec<u32>) -> Result<Vec<u32>> 
 async fn a_question_outlives_the_worker_that_asked() {
     let effects = EffectLog::new();
     let worker = test_runtime().resource(effects.clone()).build();
-    let far = test_runtime().executor(Forgetful(worker)).resource(effects.clone()).store(MemoryStore::new()).build();
+    let far = test_runtime()
+        .executor(FirstAttemptLosingExecutor(worker))
+        .resource(effects.clone())
+        .store(MemoryStore::new())
+        .build();
     let run = far.start(silent_payments_again::workflow(), vec![3, 4]).await.unwrap();
     let id = run.run_id().clone();
     let mut events = run.events();
@@ -314,10 +318,10 @@ async fn a_question_outlives_the_worker_that_asked() {
 }
 
 /// Gives each step to the next worker and uses each worker once.
-struct Rolling(Mutex<Vec<Runtime>>);
+struct RollingExecutor(Mutex<Vec<Runtime>>);
 
 #[async_trait]
-impl StepExecutor for Rolling {
+impl StepExecutor for RollingExecutor {
     async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
         let worker = self.0.lock().unwrap().pop().unwrap();
         Ok(worker.execute_step(call, host).await)
@@ -346,7 +350,7 @@ async fn silent_outer(cx: &Context, cents: u32) -> Result<u32> {
 async fn workers_are_replaced_while_a_person_is_asked() {
     let effects = EffectLog::new();
     let workers: Vec<_> = (0..3).map(|_| test_runtime().resource(effects.clone()).build()).collect();
-    let executor = Rolling(Mutex::new(workers.clone()));
+    let executor = RollingExecutor(Mutex::new(workers.clone()));
     let far = test_runtime().executor(executor).resource(effects.clone()).store(MemoryStore::new()).build();
     let run = far.start(silent_outer::workflow(), 5).await.unwrap();
     let id = run.run_id().clone();

@@ -26,8 +26,8 @@ use tokio::task::JoinSet;
 
 use crate::deeds::Boxed;
 
-type Requested = Result<(), Error>;
-type Request = std::pin::Pin<Box<dyn Future<Output = (usize, Requested)> + Send>>;
+type RequestOutcome = Result<(), Error>;
+type Request = std::pin::Pin<Box<dyn Future<Output = (usize, RequestOutcome)> + Send>>;
 
 /// A request of an operator, or a crash of the process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +65,8 @@ struct State {
     store: MemoryStore,
     passed: AtomicUsize,
     due: Mutex<Vec<(usize, usize, Action)>>,
-    begun: Mutex<JoinSet<(usize, Requested)>>,
-    outcomes: Mutex<BTreeMap<usize, Requested>>,
+    begun: Mutex<JoinSet<(usize, RequestOutcome)>>,
+    outcomes: Mutex<BTreeMap<usize, RequestOutcome>>,
     /// The runtimes of two operators, the path of the question, and the path of the node to retry.
     operators: Mutex<Option<([Runtime; 2], &'static str, &'static str)>>,
     /// The run's handle in the process that executes it, and the runtime of that process.
@@ -146,7 +146,7 @@ impl Places {
 
     /// Passes a point in an access to the store. Actions start on another task, since the run holds
     /// a lock while it polls its store.
-    async fn pause_beside(&self) {
+    async fn pass_in_store(&self) {
         let places = self.clone();
         tokio::spawn(async move { places.pass() });
         tokio::task::yield_now().await;
@@ -208,9 +208,9 @@ impl Places {
 
 /// A clock that passes a point at each reading.
 #[derive(Debug)]
-struct PlacesClock(TestClock, Places);
+struct SchedulerClock(TestClock, Places);
 
-impl Clock for PlacesClock {
+impl Clock for SchedulerClock {
     fn now(&self) -> Timestamp {
         self.1.pass();
         self.0.now()
@@ -219,35 +219,35 @@ impl Clock for PlacesClock {
 
 /// A store that passes a point at each access.
 #[derive(Debug)]
-struct PlacesStore(Places);
+struct SchedulerStore(Places);
 
 #[async_trait]
-impl StoreLayer for PlacesStore {
+impl StoreLayer for SchedulerStore {
     fn inner(&self) -> &dyn Store {
         &self.0.0.store
     }
 
     async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         let kept = self.inner().append(run, epoch, append).await;
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         kept
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         self.inner().amend(run, after, events).await
     }
 
     async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         let opened = self.inner().open(run).await;
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         opened
     }
 
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.0.pause_beside().await;
+        self.0.pass_in_store().await;
         self.inner().read(run, after, limit).await
     }
 }
@@ -379,8 +379,10 @@ impl Scenario {
     }
 
     fn runtime(&self, places: &Places, clock: &TestClock) -> Runtime {
-        let built =
-            self.builder(places).clock(PlacesClock(clock.clone(), places.clone())).store(PlacesStore(places.clone()));
+        let built = self
+            .builder(places)
+            .clock(SchedulerClock(clock.clone(), places.clone()))
+            .store(SchedulerStore(places.clone()));
         match self.elsewhere {
             true => built.executor(Elsewhere::on_task(self.builder(places).clock(clock.clone()).build())).build(),
             false => built.build(),
@@ -583,9 +585,9 @@ fn decided_once(journal: &[Event]) -> Result<(), String> {
 }
 
 /// A pseudo-random generator with a fixed seed.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -643,7 +645,7 @@ async fn several_operators_ask_at_once() {
         Action::Retry,
     ];
     let (seed, schedules) = (variable("AGENTFLOW_SEED", 7), variable("AGENTFLOW_SCHEDULES", 240));
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut dice = SeededRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut lengths = Vec::new();
     for scenario in &SCENARIOS {
         lengths.push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
@@ -673,7 +675,7 @@ async fn a_retry_a_denial_a_crash_and_a_cancellation() {
 #[tokio::test(start_paused = true)]
 async fn any_requests_at_any_places() {
     let (seed, schedules) = (variable("AGENTFLOW_SEED", 7), variable("AGENTFLOW_SCHEDULES", 240));
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut dice = SeededRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut lengths = Vec::new();
     for scenario in &SCENARIOS {
         lengths.push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));

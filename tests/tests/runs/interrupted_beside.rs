@@ -14,7 +14,7 @@ use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime, trace};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried, retried_with};
+use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried, run_with_retry_and_settings};
 
 /// Lends something. In the first process, a slow person never returns.
 #[tool]
@@ -117,8 +117,10 @@ async fn a_changed_step_that_does_not_write_any_more_asks_all_the_same() {
     assert!(asked.contains("did not call; whether that had its effect is unknown"), "{asked}");
     let world = World::new("lend bob", &[]);
     let model = ScriptedModel::new([Turn::call("beside_lend", json!({"who": "bob"}))]);
-    let (lines, ended) =
-        retried_with(&beside::workflow(), &world, &["1@agent bob"], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) = run_with_retry_and_settings(&beside::workflow(), &world, &["1@agent bob"], |runtime| {
+        runtime.model(model.clone())
+    })
+    .await;
     assert_eq!(ended.unwrap(), 0, "{lines:#?}");
     let asked = &world.done()[1];
     assert!(asked.contains("`lent/tool#1.beside_lend`, in the agent `beside_lender` with"), "{asked}");

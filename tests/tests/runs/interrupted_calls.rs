@@ -128,11 +128,11 @@ pub(super) async fn retried<Out: agentflow::value::NodeValue>(
     world: &World,
     input: &[&str],
 ) -> (Vec<String>, Result<Out>) {
-    retried_with(workflow, world, input, |runtime| runtime).await
+    run_with_retry_and_settings(workflow, world, input, |runtime| runtime).await
 }
 
 /// The same with further settings of the runtimes.
-pub(super) async fn retried_with<Out: agentflow::value::NodeValue>(
+pub(super) async fn run_with_retry_and_settings<Out: agentflow::value::NodeValue>(
     workflow: &Workflow<(Vec<String>,), Out>,
     world: &World,
     input: &[&str],
@@ -252,7 +252,7 @@ async fn pays_all_again(cx: &Context, names: Vec<String>) -> Result<u32, Behind>
 }
 
 /// Runs the workflow until it fails, removes the cause and retries the step.
-async fn repaired(world: &World, before: &[&str]) -> Result<u32> {
+async fn run_repaired(world: &World, before: &[&str]) -> Result<u32> {
     let store = MemoryStore::new();
     let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
     let names: Vec<String> = before.iter().map(|name| (*name).to_owned()).collect();
@@ -267,7 +267,7 @@ async fn repaired(world: &World, before: &[&str]) -> Result<u32> {
 #[tokio::test(start_paused = true)]
 async fn a_step_that_failed_of_its_calls_retries_them() {
     let world = World::new("never", &["pay bob"]);
-    assert_eq!(repaired(&world, &["ada", "bob", "eve"]).await.unwrap(), 1);
+    assert_eq!(run_repaired(&world, &["ada", "bob", "eve"]).await.unwrap(), 1);
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay eve", "retry", "pay bob"]);
 }
 
@@ -455,8 +455,10 @@ async fn an_agent_that_has_ended_is_kept_when_another_call_was_interrupted() {
     let world = World::new("pay bob", &[]);
     let pays = |who: &str| Turn::call("pay", json!({"who": who}));
     let model = ScriptedModel::new([pays("zoe"), Turn::text("once"), pays("zoe again"), Turn::text("twice")]);
-    let (lines, ended) =
-        retried_with(&pays_through_agent::workflow(), &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) = run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
+        runtime.model(model.clone())
+    })
+    .await;
     assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
     let expected = ["pay zoe", "pay bob", "retry", "pay bob", "pay zoe again"];
     assert_eq!(around_retry(&world), expected, "{lines:#?}");
@@ -500,7 +502,7 @@ async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() 
         Turn::text("all paid"),
     ]);
     let flow = pays_beside_agent::workflow();
-    let (lines, ended) = retried_with(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
     assert_eq!(ended.unwrap(), "all paid, 1", "{lines:#?}");
     let mut done = around_retry(&world);
     assert_eq!(done[..3], ["pay zoe", "pay bob", "retry"], "{lines:#?}");
@@ -510,10 +512,10 @@ async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() 
 }
 
 /// Adds the number of the process to each conversation at its start.
-struct Rewrites(World);
+struct RewritingMiddleware(World);
 
 #[async_trait]
-impl Middleware for Rewrites {
+impl Middleware for RewritingMiddleware {
     fn name(&self) -> &str {
         "rewrites"
     }
@@ -535,8 +537,8 @@ async fn an_agent_is_known_by_what_its_caller_gave() {
         Turn::text("twice"),
     ]);
     let hook = world.clone();
-    let (lines, ended) = retried_with(&pays_through_agent::workflow(), &world, &[], |runtime| {
-        runtime.model(model.clone()).with(Rewrites(hook.clone()))
+    let (lines, ended) = run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
+        runtime.model(model.clone()).with(RewritingMiddleware(hook.clone()))
     })
     .await;
     assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
@@ -564,7 +566,7 @@ async fn an_agent_that_has_failed_is_kept_when_another_call_was_interrupted() {
     let world = World::new(&paid, &[]);
     let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Auth)]);
     let flow = pays_for_failure::workflow();
-    let (lines, ended) = retried_with(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
     assert_eq!(ended.unwrap(), 1, "{lines:#?}");
     assert_eq!(around_retry(&world), [&*paid, "retry", &*paid], "{lines:#?}");
     model.finish();

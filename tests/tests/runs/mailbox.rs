@@ -12,8 +12,8 @@ use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, RetryPolicy
 use agentflow::{Error, RunId, schemars, serde};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 
-use crate::agent_snapshots::{KeepsAll, store_with};
-use crate::state::{everywhere, flow, pause};
+use crate::agent_snapshots::{SnapshotKeepingStore, store_with};
+use crate::state::{check_everywhere, flow, pause};
 
 static WORDS: Mailbox<String> = Mailbox::new("words", &["a", "b", "c", "reader"]);
 
@@ -52,7 +52,7 @@ async fn what_is_sent_side_by_side_is_read_in_one_order_and_once() {
                 })
             });
         // Concurrent steps number their messages from the state at their start.
-        everywhere(&flow, "a:a1 a:a2 b:b1 c:c1 b:b2 c:c2 then \"\"").await;
+        check_everywhere(&flow, "a:a1 a:a2 b:b1 c:c1 b:b2 c:c2 then \"\"").await;
     }
 }
 
@@ -72,7 +72,7 @@ async fn an_attempt_that_failed_has_sent_and_taken_nothing() {
         });
         reads(b, "read", (retried, first))
     });
-    everywhere(&flow, "b:attempt 2").await;
+    check_everywhere(&flow, "b:attempt 2").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn items_stand_in_their_order_and_readers_side_by_side_see_the_same() {
             Ok::<_, Error>(format!("{one}{left}"))
         })
     });
-    everywhere(&flow, "0 1 2 3 4 5 6 7 8 9 10 11").await;
+    check_everywhere(&flow, "0 1 2 3 4 5 6 7 8 9 10 11").await;
 }
 
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -380,8 +380,8 @@ async fn a_snapshot_has_the_messages_that_wait() {
         let limits = Limits::default().max_steps(TURNS as u32 + 10);
         Agent::new(model).tools(WORDS.tools("reader").unwrap()).settings(limits).runtime(runtime)
     }
-    let store = KeepsAll::new(MemoryStore::new());
-    let runtime = |store: &KeepsAll| test_runtime().store(store.clone()).build();
+    let store = SnapshotKeepingStore::new(MemoryStore::new());
+    let runtime = |store: &SnapshotKeepingStore| test_runtime().store(store.clone()).build();
     let run = agent(&runtime(&store)).start("go").unwrap();
     let output = run.result().await.unwrap().output().clone();
     for at in (0..TURNS).filter(|at| at % 5 != 4) {
@@ -430,7 +430,7 @@ async fn a_branch_that_lost_has_sent_nothing() {
         );
         reads(b, "read", (raced, fallen))
     });
-    everywhere(&flow, "a:quick a:works").await;
+    check_everywhere(&flow, "a:quick a:works").await;
 }
 
 #[tokio::test]

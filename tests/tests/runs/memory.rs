@@ -217,13 +217,13 @@ async fn a_run_that_is_resumed_has_found_the_same() {
 }
 
 /// Saves an entry but reports a failure the first time.
-struct LosesAnswers {
+struct AnswerLosingMemory {
     inner: InProcessMemory,
     lost: AtomicU32,
 }
 
 #[async_trait]
-impl Memory for LosesAnswers {
+impl Memory for AnswerLosingMemory {
     async fn save(&self, user: &str, entry: MemoryEntry) -> Result<(), StoreError> {
         self.inner.save(user, entry).await?;
         match self.lost.fetch_add(1, Ordering::Relaxed) {
@@ -260,7 +260,7 @@ async fn keeps(cx: &Context, text: String) -> Result<String> {
 #[tokio::test(start_paused = true)]
 async fn a_retry_saves_nothing_twice() {
     let inner = InProcessMemory::new();
-    let loses = LosesAnswers { inner: inner.clone(), lost: AtomicU32::new(0) };
+    let loses = AnswerLosingMemory { inner: inner.clone(), lost: AtomicU32::new(0) };
     let runtime = test_runtime().memory(loses).build();
     let run = runtime.start(keeps::workflow(), "A fact.".to_owned()).caller("ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "A fact.");

@@ -98,13 +98,13 @@ type Shared = Arc<Mutex<Option<RunHandle<u32>>>>;
 
 /// Panics at every second event, and reads the run within the sink.
 #[derive(Default)]
-struct Curious {
+struct PanickingSink {
     run: Arc<OnceLock<Shared>>,
     seen: Arc<Mutex<Vec<u64>>>,
     read: Arc<AtomicUsize>,
 }
 
-impl EventSink for Curious {
+impl EventSink for PanickingSink {
     fn emit(&self, event: &Event) {
         self.seen.lock().unwrap().push(event.seq);
         if let Some(run) = self.run.get()
@@ -118,7 +118,7 @@ impl EventSink for Curious {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_may_panic_and_may_read_the_run() {
-    let sink = Curious::default();
+    let sink = PanickingSink::default();
     let (run, seen, read) = (Arc::clone(&sink.run), Arc::clone(&sink.seen), Arc::clone(&sink.read));
     let flow = Workflow::<(u32,), u32>::build("two", ["n"], |b, (n,)| {
         let a = b.node("a", (n,), |_, (n,)| async move {
@@ -291,10 +291,10 @@ async fn what_a_tool_says_of_its_failure_is_bounded() {
 
 /// A store that never records that a run is free again.
 #[derive(Debug)]
-struct NeverClosed(MemoryStore);
+struct UnclosableStore(MemoryStore);
 
 #[async_trait]
-impl agentflow::store::StoreLayer for NeverClosed {
+impl agentflow::store::StoreLayer for UnclosableStore {
     fn inner(&self) -> &dyn Store {
         &self.0
     }
@@ -307,7 +307,7 @@ impl agentflow::store::StoreLayer for NeverClosed {
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_end_is_kept_has_its_result_also_when_it_cannot_be_closed() {
     let store = MemoryStore::new();
-    let runtime = test_runtime().store(NeverClosed(store.clone())).build();
+    let runtime = test_runtime().store(UnclosableStore(store.clone())).build();
     let flow =
         Workflow::<(), u32>::build("kept", [], |b, ()| b.node("one", (), |_, ()| async { Step::Ok(1) })).unwrap();
     assert_eq!(runtime.start(flow, ()).await.unwrap().result().await.unwrap(), 1);

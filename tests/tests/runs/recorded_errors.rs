@@ -165,26 +165,26 @@ async fn the_error_of_a_fallback_is_that_of_its_last_branch() {
 }
 
 /// An error whose alternate form shows its cause, like `anyhow::Error`.
-struct Chained;
+struct ErrorWithSource;
 
-impl std::fmt::Display for Chained {
+impl std::fmt::Display for ErrorWithSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if f.alternate() { "could not fetch the page: 404: not found" } else { "could not fetch the page" })
     }
 }
 
-impl From<agentflow::Error> for Chained {
+impl From<agentflow::Error> for ErrorWithSource {
     fn from(_: agentflow::Error) -> Self {
         Self
     }
 }
 
-async fn fetch(url: &str) -> Result<String, Chained> {
-    if url.is_empty() { Err(Chained) } else { Ok(url.to_owned()) }
+async fn fetch(url: &str) -> Result<String, ErrorWithSource> {
+    if url.is_empty() { Err(ErrorWithSource) } else { Ok(url.to_owned()) }
 }
 
 #[workflow]
-async fn fetch_page(url: String) -> Result<String, Chained> {
+async fn fetch_page(url: String) -> Result<String, ErrorWithSource> {
     let page = fetch(&url).await?;
     Ok(page)
 }

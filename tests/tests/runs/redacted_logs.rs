@@ -42,7 +42,7 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
 
 impl Log {
     /// Collects the log lines of this thread as long as the guard exists.
-    pub(crate) fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
+    pub(crate) fn for_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let guard = tracing::subscriber::set_default(tracing_subscriber::Registry::default().with(log.clone()));
         (log, guard)
@@ -73,7 +73,7 @@ async fn redacted_fails() -> Result<String, String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_retried_outside_of_a_run() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let call = ToolCall::new("1", "redacted_fails", json!({}).to_string());
     let result = discreet().build().invoke(&call, &[]).await.unwrap();
     assert!(result.text().contains("swordfish"), "the caller sees it as it is: {result:?}");
@@ -82,7 +82,7 @@ async fn a_call_that_is_retried_outside_of_a_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_fails() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let model = ScriptedModel::from_fn(|request| match request.messages.messages()[0].text().contains("summary") {
         true => Turn::error(agentflow::model::ModelError::new(ModelErrorKind::BadRequest, "no swordfish")),
         false => Turn::text("yes"),
@@ -118,7 +118,7 @@ impl StepExecutor for Loses {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_an_executor_loses() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let runtime = discreet().executor(Loses).build();
     runtime.start(redacted_step::workflow(), ()).await.unwrap().result().await.unwrap_err();
     log.says("has no outcome");
@@ -150,7 +150,7 @@ async fn redacted_asks(cx: &Context) -> Result<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_cannot_be_resumed() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let store = MemoryStore::new();
     let run = discreet().store(store.clone()).build().start(redacted_asks::workflow(), ()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -163,7 +163,7 @@ async fn a_run_that_cannot_be_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_retried_and_cannot_be_resumed() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let store = MemoryStore::new();
     let runtime = discreet().store(store.clone()).build();
     let run = runtime.start(redacted_doors::workflow(), ()).await.unwrap();
@@ -201,7 +201,7 @@ async fn outcome(store: &SqliteStore, run: &RunId, message: &str) -> String {
 
 #[tokio::test]
 async fn a_message_that_is_not_understood() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let folder = tempfile::tempdir().unwrap();
     let (store, id, _run) = asking(&folder).await;
     outcome(&store, &id, r#"{"swordfish": 1}"#).await;

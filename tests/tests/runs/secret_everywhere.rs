@@ -124,9 +124,9 @@ async fn secret_fail(_: Vec<String>) -> Result<String> {
 
 /// Collects all events as JSON.
 #[derive(Clone, Default)]
-struct Emitted(Arc<Mutex<String>>);
+struct EventText(Arc<Mutex<String>>);
 
-impl EventSink for Emitted {
+impl EventSink for EventText {
     fn emit(&self, event: &Event) {
         *self.0.lock().unwrap() += &serde_json::to_string(event).unwrap();
     }
@@ -207,10 +207,10 @@ async fn told(runtime: &Runtime) -> String {
 
 #[tokio::test]
 async fn no_byte_has_it() {
-    let (log, _guard) = Log::of_this_thread();
+    let (log, _guard) = Log::for_this_thread();
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
-    let emitted = Emitted::default();
+    let emitted = EventText::default();
     let runtime = test_runtime().store(store.clone()).with(redact().secret(SECRET)).agent(&talker());
     let runtime = runtime.sink(emitted.clone()).build();
     // Another process answers through the store.

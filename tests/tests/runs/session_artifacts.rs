@@ -11,7 +11,7 @@ use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, RunId};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
-use crate::sessions_crash::{QUESTIONS, asks_the_rest, ends_at_every_write};
+use crate::sessions_crash::{QUESTIONS, ask_remaining, ends_at_every_write};
 
 /// Adds a line to the notes.
 #[tool(idempotent)]
@@ -73,7 +73,7 @@ fn keeper() -> Agent {
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
-    asks_the_rest(&keeper(), &QUESTIONS, &Session::from("s"), store).await
+    ask_remaining(&keeper(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: String) {

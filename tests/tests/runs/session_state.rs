@@ -10,7 +10,7 @@ use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, RunId};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
-use crate::sessions_crash::{QUESTIONS, asks_the_rest, ends_at_every_write};
+use crate::sessions_crash::{QUESTIONS, ask_remaining, ends_at_every_write};
 
 static HEARD: StateKey<Vec<String>> = StateKey::session("heard");
 static DRAFT: StateKey<String> = StateKey::session("draft");
@@ -75,7 +75,7 @@ fn keeper() -> Agent {
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
-    asks_the_rest(&keeper(), &QUESTIONS, &Session::from("s"), store).await
+    ask_remaining(&keeper(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: String) {
@@ -185,7 +185,7 @@ async fn last_sum(cx: &Context) -> Result<Vec<u32>> {
 }
 
 async fn adds(store: impl Store) -> Result<(), Error> {
-    asks_the_rest(&adder(), &QUESTIONS, &Session::from("s"), store).await
+    ask_remaining(&adder(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Event, RunId};
 use agentflow_testing::{Call, Mocks, ScriptedModel, Turn, check_events, test_runtime};
 
-use super::sessions_crash::{asks_the_rest, ends_at_every_write};
+use super::sessions_crash::{ask_remaining, ends_at_every_write};
 
 /// Returns a model that repeats the user's texts. A request for a summary gets the questions of the
 /// conversation.
@@ -178,7 +178,7 @@ async fn a_summary_counts_as_a_call_of_the_run() {
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
-    asks_the_rest(&clerk(&listener()), &["1", "2", "3", "4", "5"], &window(2), store).await
+    ask_remaining(&clerk(&listener()), &["1", "2", "3", "4", "5"], &window(2), store).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -248,10 +248,10 @@ async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
 /// A store that delays its view of a session. When it first reports an unfinished run, that run has
 /// already ended.
 #[derive(Clone, Debug)]
-struct SlowLook(MemoryStore, Arc<AtomicUsize>);
+struct StaleSessionStore(MemoryStore, Arc<AtomicUsize>);
 
 #[async_trait]
-impl agentflow::store::StoreLayer for SlowLook {
+impl agentflow::store::StoreLayer for StaleSessionStore {
     fn inner(&self) -> &dyn Store {
         &self.0
     }
@@ -274,7 +274,7 @@ impl agentflow::store::StoreLayer for SlowLook {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_begins_as_another_ends_remembers_it() {
-    let store = SlowLook(MemoryStore::new(), Arc::default());
+    let store = StaleSessionStore(MemoryStore::new(), Arc::default());
     let slow = ScriptedModel::from_fn(|request| {
         let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
@@ -386,10 +386,10 @@ async fn the_window_bounds_what_a_model_is_given() {
 }
 
 /// Middleware that adds a word to the question.
-struct Politely;
+struct PoliteMiddleware;
 
 #[async_trait]
-impl Middleware for Politely {
+impl Middleware for PoliteMiddleware {
     fn name(&self) -> &str {
         "politely"
     }
@@ -408,7 +408,7 @@ impl Middleware for Politely {
 #[tokio::test]
 async fn hooks_see_what_is_new_and_what_they_change_is_remembered() {
     let store = MemoryStore::new();
-    let runtime = test_runtime().store(store.clone()).with(Politely).build();
+    let runtime = test_runtime().store(store.clone()).with(PoliteMiddleware).build();
     let model = listener();
     let clerk = agent(&model, &runtime);
     assert_eq!(answer(&clerk, "a", "s").await, "please a");
@@ -546,10 +546,10 @@ async fn the_cost_of_a_run_does_not_grow_with_its_session() {
 
 /// A store that creates runs slowly: they exist before the caller learns it.
 #[derive(Clone, Debug)]
-struct SlowToBegin(MemoryStore);
+struct SlowCreateStore(MemoryStore);
 
 #[async_trait]
-impl agentflow::store::StoreLayer for SlowToBegin {
+impl agentflow::store::StoreLayer for SlowCreateStore {
     fn inner(&self) -> &dyn Store {
         &self.0
     }
@@ -564,7 +564,7 @@ impl agentflow::store::StoreLayer for SlowToBegin {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_cancelled_as_it_begins_is_in_nobodys_way() {
     let store = MemoryStore::new();
-    let slow = on(&SlowToBegin(store.clone()));
+    let slow = on(&SlowCreateStore(store.clone()));
     let model = listener();
     let run = agent(&model, &slow).start(ask("a", "s")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;

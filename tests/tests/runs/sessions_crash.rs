@@ -99,7 +99,7 @@ fn clerk() -> Agent {
 }
 
 /// Runs the program again: resumes the runs of an earlier process and asks the remaining questions.
-pub(super) async fn asks_the_rest<O: 'static>(
+pub(super) async fn ask_remaining<O: 'static>(
     agent: &Agent<O>,
     questions: &[&'static str],
     session: &Session,
@@ -121,7 +121,7 @@ pub(super) async fn asks_the_rest<O: 'static>(
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
-    asks_the_rest(&clerk(), &QUESTIONS, &Session::from("s"), store).await
+    ask_remaining(&clerk(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: &str) {

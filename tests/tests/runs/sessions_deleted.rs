@@ -13,13 +13,13 @@ use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
 /// A store whose session `s` is deleted by another process between two reads of a starting run.
 #[derive(Clone, Debug, Default)]
-struct Deleting {
+struct SessionDeletingStore {
     inner: MemoryStore,
     armed: Arc<AtomicBool>,
 }
 
 #[async_trait]
-impl StoreLayer for Deleting {
+impl StoreLayer for SessionDeletingStore {
     fn inner(&self) -> &dyn Store {
         &self.inner
     }
@@ -32,7 +32,7 @@ impl StoreLayer for Deleting {
     }
 }
 
-async fn ask(store: &Deleting, text: &str, session: Session) -> Result<String, Error> {
+async fn ask(store: &SessionDeletingStore, text: &str, session: Session) -> Result<String, Error> {
     let model = ScriptedModel::from_fn(|request| {
         let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
@@ -44,7 +44,7 @@ async fn ask(store: &Deleting, text: &str, session: Session) -> Result<String, E
 
 #[tokio::test]
 async fn the_run_begins_it_anew_or_says_that_it_is_gone() {
-    let store = Deleting::default();
+    let store = SessionDeletingStore::default();
     for session in [Session::from("s"), Session::from("s").waiting()] {
         ask(&store, "one", Session::from("s")).await.unwrap();
         store.armed.store(true, Ordering::SeqCst);

@@ -56,7 +56,7 @@ pub(crate) fn flow(
 
 /// Runs the workflow here, with a crash at each write, and with its steps on a worker. The output
 /// must be the same.
-pub(crate) async fn everywhere(flow: &Workflow<(String,), String>, expected: &str) {
+pub(crate) async fn check_everywhere(flow: &Workflow<(String,), String>, expected: &str) {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     assert_eq!(flow.run(&runtime, String::new()).await.unwrap(), expected);
     CrashTest::new(flow, String::new).run().await;
@@ -92,8 +92,8 @@ async fn branches_do_not_see_each_other_and_the_later_in_the_plan_counts() {
         assert_eq!(values.get(&LOG).unwrap().unwrap(), "acd");
         assert_eq!(values.len(), 1);
     }
-    everywhere(&diamond(1, 50), "ab ac acd").await;
-    everywhere(&diamond(50, 1), "ab ac acd").await;
+    check_everywhere(&diamond(1, 50), "ab ac acd").await;
+    check_everywhere(&diamond(50, 1), "ab ac acd").await;
     CrashTest::new(&diamond(3, 2), String::new).twice().run().await;
 }
 
@@ -172,7 +172,7 @@ async fn items_rounds_and_branches() {
             b.fallback("fallback", [Branch::new("fails", (race,), fails), Branch::new("works", (race,), works)]);
         sees(b, "end", fallback)
     });
-    everywhere(&flow, "a1.xxxqw").await;
+    check_everywhere(&flow, "a1.xxxqw").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +189,7 @@ async fn a_removed_key_is_gone_for_those_after_it() {
                 Ok::<_, Error>(format!("{gone} {:?}", cx.state(&LOG).await?))
             })
         });
-    everywhere(&flow, "None None").await;
+    check_everywhere(&flow, "None None").await;
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(flow, String::new()).await.unwrap();
     run.result().await.unwrap();
@@ -282,7 +282,7 @@ async fn what_is_called_in_a_step_counts_for_the_step() {
             Ok::<_, Error>(format!("{called} {seen}"))
         })
     });
-    everywhere(&whole, "a-yz a-yzla-yzr a-yzr a-yzrt a-yzrt!").await;
+    check_everywhere(&whole, "a-yz a-yzla-yzr a-yzr a-yzrt a-yzrt!").await;
 }
 
 #[workflow]
@@ -382,7 +382,7 @@ async fn calls_side_by_side_within_a_step_count_in_the_order_in_which_they_began
                 Ok::<_, Error>(format!("{spoken} {}", cx.state(&LOG).await?.unwrap_or_default()))
             })
         });
-        everywhere(&flow, "ab?bc c c").await;
+        check_everywhere(&flow, "ab?bc c c").await;
     }
 }
 

@@ -15,9 +15,9 @@ use serde_json::json;
 
 /// A clock that advances by a millisecond at each reading.
 #[derive(Debug, Default)]
-struct Ticking(AtomicU64);
+struct TickingClock(AtomicU64);
 
-impl Clock for Ticking {
+impl Clock for TickingClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1000 + self.0.fetch_add(1, Ordering::SeqCst))
     }
@@ -56,7 +56,7 @@ async fn of_agent(runtime: &Runtime) -> Vec<Event> {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_turn_and_the_next_call_of_the_model_have_one_time() {
-    let events = of_agent(&test_runtime().clock(Ticking::default()).build()).await;
+    let events = of_agent(&test_runtime().clock(TickingClock::default()).build()).await;
     never_go_back(&events);
     let times = times(&events);
     let ended = times.iter().position(|(line, _)| line == "tool#2.one tool.completed").unwrap();
@@ -73,7 +73,7 @@ async fn the_end_of_a_turn_and_the_next_call_of_the_model_have_one_time() {
 
 #[tokio::test(start_paused = true)]
 async fn times_of_a_run_with_a_store_never_go_back() {
-    let runtime = test_runtime().clock(Ticking::default()).store(MemoryStore::new()).build();
+    let runtime = test_runtime().clock(TickingClock::default()).store(MemoryStore::new()).build();
     never_go_back(&of_agent(&runtime).await);
 }
 
@@ -92,7 +92,7 @@ async fn times_of_a_workflow_never_go_back() {
     })
     .unwrap();
     for durable in [false, true] {
-        let runtime = test_runtime().clock(Ticking::default());
+        let runtime = test_runtime().clock(TickingClock::default());
         let runtime = if durable { runtime.store(MemoryStore::new()) } else { runtime }.build();
         let handle = runtime.start(flow.clone(), 1).await.unwrap();
         handle.result().await.unwrap();

@@ -25,10 +25,10 @@ struct Slow {
 }
 
 #[derive(Clone, Default)]
-struct Held(Arc<HeldState>);
+struct Held(Arc<DelayedWriteState>);
 
 #[derive(Default)]
-struct HeldState {
+struct DelayedWriteState {
     /// Number of writes before the delayed one.
     before: AtomicUsize,
     /// Duration of the delay.
@@ -64,7 +64,7 @@ impl agentflow::store::StoreLayer for Slow {
 
 impl Held {
     fn at(before: usize, lasts: Duration) -> Self {
-        Self(Arc::new(HeldState { before: before.into(), lasts, ..HeldState::default() }))
+        Self(Arc::new(DelayedWriteState { before: before.into(), lasts, ..DelayedWriteState::default() }))
     }
 
     fn is_next(&self) -> bool {

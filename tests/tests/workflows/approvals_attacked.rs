@@ -264,7 +264,7 @@ fn flows() -> Vec<Flow> {
 
 /// Action of the operators on a question.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Deed {
+enum OperatorAction {
     Grant,
     Deny,
     GrantFromAnotherProcess,
@@ -282,25 +282,25 @@ enum Deed {
     Cancel,
 }
 
-const DEEDS: [Deed; 11] = [
-    Deed::Grant,
-    Deed::Deny,
-    Deed::GrantFromAnotherProcess,
-    Deed::GrantAtRest,
-    Deed::DenyAtRest,
-    Deed::CrashAndGrant,
-    Deed::GrantTwice,
-    Deed::DenyAndGrant,
-    Deed::GrantAndDeny,
-    Deed::GrantByWrongId,
-    Deed::Cancel,
+const DEEDS: [OperatorAction; 11] = [
+    OperatorAction::Grant,
+    OperatorAction::Deny,
+    OperatorAction::GrantFromAnotherProcess,
+    OperatorAction::GrantAtRest,
+    OperatorAction::DenyAtRest,
+    OperatorAction::CrashAndGrant,
+    OperatorAction::GrantTwice,
+    OperatorAction::DenyAndGrant,
+    OperatorAction::GrantAndDeny,
+    OperatorAction::GrantByWrongId,
+    OperatorAction::Cancel,
 ];
 
 const PATIENCE: Duration = Duration::from_secs(3600);
 const BY: &str = "ada";
 
 /// A run under attack.
-struct Attacked {
+struct AttackedRun {
     store: MemoryStore,
     elsewhere: bool,
     runtime: Runtime,
@@ -309,14 +309,14 @@ struct Attacked {
     handle: RunHandle<Encoded>,
     granted: Vec<u32>,
     /// Questions with their paths, and the action on each.
-    deeds: Vec<(String, String, Deed)>,
+    deeds: Vec<(String, String, OperatorAction)>,
 }
 
 fn no() -> Approval {
     Approval::denied("no")
 }
 
-impl Attacked {
+impl AttackedRun {
     fn process(store: &MemoryStore, elsewhere: bool) -> Runtime {
         let builder = test_runtime().store(store.clone());
         match elsewhere {
@@ -364,53 +364,53 @@ impl Attacked {
     }
 
     /// Acts on a question. Returns `true` if it was granted, and `None` if the run was cancelled.
-    async fn deed(&mut self, deed: Deed, question: &OpenQuestion) -> Option<bool> {
+    async fn deed(&mut self, deed: OperatorAction, question: &OpenQuestion) -> Option<bool> {
         let id = &question.id;
         match deed {
-            Deed::Grant => self.handle.approve(id, Approval::granted(), BY).await.unwrap(),
-            Deed::GrantFromAnotherProcess => {
+            OperatorAction::Grant => self.handle.approve(id, Approval::granted(), BY).await.unwrap(),
+            OperatorAction::GrantFromAnotherProcess => {
                 self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
             }
-            Deed::Deny => {
+            OperatorAction::Deny => {
                 self.handle.approve(&question.path, no(), BY).await.unwrap();
                 return Some(false);
             }
-            Deed::GrantAtRest | Deed::DenyAtRest => {
+            OperatorAction::GrantAtRest | OperatorAction::DenyAtRest => {
                 self.crash().await;
-                let is_granted = deed == Deed::GrantAtRest;
+                let is_granted = deed == OperatorAction::GrantAtRest;
                 let answer = if is_granted { Approval::granted() } else { no() };
                 self.operator.approve(&self.run, id, answer, BY).await.unwrap();
                 self.is_refused(id, no()).await;
                 self.resume().await;
                 return Some(is_granted);
             }
-            Deed::CrashAndGrant => {
+            OperatorAction::CrashAndGrant => {
                 self.crash().await;
                 self.resume().await;
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
             }
-            Deed::GrantTwice => {
+            OperatorAction::GrantTwice => {
                 self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
             }
-            Deed::DenyAndGrant => {
+            OperatorAction::DenyAndGrant => {
                 self.operator.approve(&self.run, id, no(), BY).await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
                 return Some(false);
             }
-            Deed::GrantAndDeny => {
+            OperatorAction::GrantAndDeny => {
                 let denied = self.operator.approve(&self.run, id, no(), BY);
                 let granted = self.handle.approve(id, Approval::granted(), BY);
                 let (denied, granted) = tokio::join!(denied, granted);
                 assert!(denied.is_ok() != granted.is_ok(), "{denied:?} {granted:?}");
                 return Some(granted.is_ok());
             }
-            Deed::GrantByWrongId => {
+            OperatorAction::GrantByWrongId => {
                 self.is_refused(&format!("{}@00000000", question.path), Approval::granted()).await;
                 self.handle.approve(id, Approval::granted(), BY).await.unwrap();
             }
-            Deed::Cancel => {
+            OperatorAction::Cancel => {
                 self.operator.cancel(&self.run, "enough").await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
                 return None;
@@ -420,7 +420,7 @@ impl Attacked {
     }
 
     /// Acts on every question until the run ends.
-    async fn attack(mut self, mut choose: impl FnMut(usize) -> Deed) {
+    async fn attack(mut self, mut choose: impl FnMut(usize) -> OperatorAction) {
         let (mut questions, mut is_cancelled) = (0, false);
         while let Some(question) = self.asked().await {
             // Lets the steps run that do not wait for the answer.
@@ -462,9 +462,9 @@ impl Attacked {
 }
 
 /// Runs an attack. A failure names the workflow and the attack.
-async fn attacked(flow: &Flow, elsewhere: bool, how: &str, choose: impl FnMut(usize) -> Deed) {
+async fn attacked(flow: &Flow, elsewhere: bool, how: &str, choose: impl FnMut(usize) -> OperatorAction) {
     use futures_util::FutureExt;
-    let attack = async { Attacked::begin(flow, elsewhere).await.attack(choose).await };
+    let attack = async { AttackedRun::begin(flow, elsewhere).await.attack(choose).await };
     let attack = std::panic::AssertUnwindSafe(attack).catch_unwind();
     let ended = tokio::time::timeout(PATIENCE * 100, attack).await.expect("it ends");
     assert!(ended.is_ok(), "{}, elsewhere: {elsewhere}, {how}", flow.name());
@@ -477,7 +477,13 @@ async fn each_deed_at_each_question() {
             for deed in DEEDS {
                 for at in 0..2 {
                     let how = format!("{deed:?} at question {at}");
-                    attacked(&flow, elsewhere, &how, |question| if question == at { deed } else { Deed::Grant }).await;
+                    attacked(
+                        &flow,
+                        elsewhere,
+                        &how,
+                        |question| if question == at { deed } else { OperatorAction::Grant },
+                    )
+                    .await;
                 }
             }
         }
@@ -523,7 +529,7 @@ async fn atk_beside_a_failure(level: u32) -> Result<u32> {
 async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
     for elsewhere in [false, true] {
         TRIES.set(0);
-        let mut attacked = Attacked::begin(&atk_beside_a_failure::workflow(), elsewhere).await;
+        let mut attacked = AttackedRun::begin(&atk_beside_a_failure::workflow(), elsewhere).await;
         let mut before: Option<OpenQuestion> = None;
         for _ in 0..2 {
             let question = attacked.asked().await.unwrap();
@@ -535,7 +541,7 @@ async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
             attacked.is_refused(&question.id, Approval::granted()).await;
             before = Some(question);
             attacked.operator.retry(&attacked.run, "below", BY).await.unwrap();
-            attacked.runtime = Attacked::process(&attacked.store, elsewhere);
+            attacked.runtime = AttackedRun::process(&attacked.store, elsewhere);
             attacked.handle = attacked.operator.attach(&attacked.run).await.unwrap();
         }
         let question = attacked.asked().await.unwrap();

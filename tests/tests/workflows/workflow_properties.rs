@@ -24,14 +24,14 @@ struct Plan {
 #[derive(Clone, Debug)]
 enum Kind {
     Value,
-    Step(Fate),
-    Map { items: u32, at_once: u32, fate: Fate },
-    Route { first: Fate, second: Fate },
+    Step(StepBehavior),
+    Map { items: u32, at_once: u32, fate: StepBehavior },
+    Route { first: StepBehavior, second: StepBehavior },
 }
 
 /// Number of failures and retries of a step, and the effect of its final failure on the run.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct StepBehavior {
     fails: u32,
     retries: u32,
     skip: bool,
@@ -44,7 +44,7 @@ struct Whole {
     stop: StopPolicy,
 }
 
-impl Fate {
+impl StepBehavior {
     fn succeeds(self) -> bool {
         self.fails <= self.retries
     }
@@ -81,7 +81,7 @@ fn reads_of(plan: &Plan, at: usize) -> Vec<usize> {
 fn evaluate(whole: &Whole, input: u32) -> Option<u32> {
     let mut outputs = vec![Some(input)];
     let mut failed = false;
-    let mut attempt = |fate: Fate, output: u32| {
+    let mut attempt = |fate: StepBehavior, output: u32| {
         failed |= !fate.succeeds() && !fate.skip;
         fate.succeeds().then_some(output)
     };
@@ -128,7 +128,7 @@ fn build(whole: &Whole) -> Workflow<(u32,), u32> {
             let reads: Vec<Handle<u32>> = reads_of(plan, at + 1).into_iter().map(|read| handles[read]).collect();
             let mixed = inputs(b, at, &reads);
             let millis = plan.millis;
-            let step = |b: &mut Builder, name: &str, fate: Fate, more: u32| -> Handle<u32> {
+            let step = |b: &mut Builder, name: &str, fate: StepBehavior, more: u32| -> Handle<u32> {
                 b.node(Node::new(name).policy(fate.policy()), (mixed,), move |cx, (n,)| {
                     fate.run(cx.attempt(), millis, n + more)
                 })
@@ -161,9 +161,9 @@ fn build(whole: &Whole) -> Workflow<(u32,), u32> {
     .unwrap()
 }
 
-fn fates() -> impl Strategy<Value = Fate> {
+fn fates() -> impl Strategy<Value = StepBehavior> {
     let fails = prop_oneof![8 => Just(0), 2 => 1..3_u32, 1 => Just(9)];
-    (fails, 0..3_u32, any::<bool>()).prop_map(|(fails, retries, skip)| Fate { fails, retries, skip })
+    (fails, 0..3_u32, any::<bool>()).prop_map(|(fails, retries, skip)| StepBehavior { fails, retries, skip })
 }
 
 fn wholes(most: usize) -> impl Strategy<Value = Whole> {

@@ -22,20 +22,20 @@ const _: () = {
         __private::AgentOptions {
             answering: |agent| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<String>>::answering(agent)
             },
             parameters: || {
                 #[allow(unused_imports)]
-                use __private::UnreadParameter as _;
+                use __private::UndecodableParameter as _;
                 __private::agent_parameters([
-                    __private::AgentParameter::new::<String>("customer", __private::ParameterForm::<String>::READ),
-                    __private::AgentParameter::new::<u8>("limit", __private::ParameterForm::<u8>::READ),
+                    __private::AgentParameter::new::<String>("customer", __private::ParameterProbe::<String>::READ),
+                    __private::AgentParameter::new::<u8>("limit", __private::ParameterProbe::<u8>::READ),
                 ])
             },
             asking: |arguments| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<String>>::erased(
                     <judge>::agent(
                         __private::AgentArguments::take(arguments, 0usize)?,

@@ -22,19 +22,19 @@ const _: () = {
             model: __private::Some("anthropic/claude-sonnet-4-5"),
             answering: |agent| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<String>>::answering(agent)
             },
             parameters: || {
                 #[allow(unused_imports)]
-                use __private::UnreadParameter as _;
+                use __private::UndecodableParameter as _;
                 __private::agent_parameters([
-                    __private::AgentParameter::new::<String>("question", __private::ParameterForm::<String>::READ),
+                    __private::AgentParameter::new::<String>("question", __private::ParameterProbe::<String>::READ),
                 ])
             },
             asking: |arguments| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<String>>::erased(
                     <answer>::agent(__private::AgentArguments::take(arguments, 0usize)?),
                 )

@@ -4,7 +4,7 @@
 pub async fn judge(cx: &Context, change: Change, limit: u32) -> Result<Risk> {
     <Result<Risk> as __private::AgentReturn>::run(
             <judge>::agent(change, limit),
-            __private::Some(<Context as __private::AgentContext>::of(cx)),
+            __private::Some(<Context as __private::AgentContext>::context(cx)),
         )
         .await
 }
@@ -52,20 +52,20 @@ const _: () = {
             max_steps: __private::Some(5),
             answering: |agent| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<Risk>>::answering(agent)
             },
             parameters: || {
                 #[allow(unused_imports)]
-                use __private::UnreadParameter as _;
+                use __private::UndecodableParameter as _;
                 __private::agent_parameters([
-                    __private::AgentParameter::new::<Change>("change", __private::ParameterForm::<Change>::READ),
-                    __private::AgentParameter::new::<u32>("limit", __private::ParameterForm::<u32>::READ),
+                    __private::AgentParameter::new::<Change>("change", __private::ParameterProbe::<Change>::READ),
+                    __private::AgentParameter::new::<u32>("limit", __private::ParameterProbe::<u32>::READ),
                 ])
             },
             asking: |arguments| {
                 #[allow(unused_imports)]
-                use __private::AnswersText as _;
+                use __private::TextAnswerFallback as _;
                 __private::Answers::<Result<Risk>>::erased(
                     <judge>::agent(
                         __private::AgentArguments::take(arguments, 0usize)?,

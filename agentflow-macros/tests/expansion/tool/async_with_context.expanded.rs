@@ -73,7 +73,7 @@ const _: () = {
     impl find_order {
         #[doc(hidden)]
         async fn __agentflow_in_step(
-            call: __private::CallInStep,
+            call: __private::StepToolCall,
             given: &Context,
             (p0,): (u64,),
         ) -> Result<Order, StoreError> {
@@ -97,7 +97,7 @@ const _: () = {
             call.run(
                     __private::Some(<Context as __private::ContextParam>::given(given)),
                     (p0,),
-                    __private::Ways::new(
+                    __private::ArgumentCopies::new(
                         |(p0,)| __private::Some((
                             (&__private::GivenArgument(p0)).agentflow_again()?,
                         )),

@@ -78,7 +78,7 @@ const _: () = {
     impl words {
         #[doc(hidden)]
         fn __agentflow_in_step(
-            call: my_agentflow::__private::CallInStep,
+            call: my_agentflow::__private::StepToolCall,
             given: &Context,
             (p0,): (String,),
         ) -> std::io::Result<usize> {

@@ -69,7 +69,7 @@ const _: () = {
     }
     impl describe {
         #[doc(hidden)]
-        fn __agentflow_in_step(call: __private::CallInStep, (p0,): (String,)) {
+        fn __agentflow_in_step(call: __private::StepToolCall, (p0,): (String,)) {
             #[allow(unused_imports)]
             use __private::call_forms::*;
             let call = call

@@ -77,7 +77,7 @@ const _: () = {
     impl find_order {
         #[doc(hidden)]
         async fn __agentflow_in_step(
-            call: __private::CallInStep,
+            call: __private::StepToolCall,
             (p0, p1): (Inject<Store>, u64),
         ) -> Option<Order> {
             #[allow(unused_imports)]
@@ -99,7 +99,7 @@ const _: () = {
             call.run(
                     __private::None,
                     (p0, p1),
-                    __private::Ways::new(
+                    __private::ArgumentCopies::new(
                         |(p0, p1)| __private::Some((
                             (&__private::GivenArgument(p0)).agentflow_again()?,
                             (&__private::GivenArgument(p1)).agentflow_again()?,

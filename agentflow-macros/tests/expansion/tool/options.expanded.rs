@@ -105,7 +105,7 @@ const _: () = {
     impl refund_order {
         #[doc(hidden)]
         async fn __agentflow_in_step(
-            call: __private::CallInStep,
+            call: __private::StepToolCall,
             (p0, p1, p2): (u64, u64, Option<String>),
         ) -> Result<(), String> {
             #[allow(unused_imports)]
@@ -131,7 +131,7 @@ const _: () = {
             call.run(
                     __private::None,
                     (p0, p1, p2),
-                    __private::Ways::new(
+                    __private::ArgumentCopies::new(
                         |(p0, p1, p2)| __private::Some((
                             (&__private::GivenArgument(p0)).agentflow_again()?,
                             (&__private::GivenArgument(p1)).agentflow_again()?,

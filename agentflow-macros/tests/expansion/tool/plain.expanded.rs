@@ -73,7 +73,7 @@ const _: () = {
     impl add {
         #[doc(hidden)]
         fn __agentflow_in_step(
-            call: __private::CallInStep,
+            call: __private::StepToolCall,
             (p0, p1): (i64, i64),
         ) -> i64 {
             #[allow(unused_imports)]

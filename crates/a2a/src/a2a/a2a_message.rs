@@ -95,7 +95,7 @@ impl A2aMessage {
         self
     }
 
-    /// Returns the texts of all parts, one per line.
+    /// Returns the text of all parts, one per line.
     pub fn text(&self) -> String {
         text_of(&self.parts)
     }

@@ -1,4 +1,4 @@
-//! `A2aPart`: a part of a message or of an artifact. It reads no file and fetches no URL.
+//! `A2aPart`: a part of a message or of an artifact. It does not read files or fetch URLs.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -78,12 +78,12 @@ impl A2aPart {
 #[cfg(feature = "server")]
 impl A2aContent {
     /// Decodes base64 text.
-    pub(crate) fn raw_of_base64(text: &str) -> Result<Self, String> {
+    pub(crate) fn from_base64(text: &str) -> Result<Self, String> {
         bytes(text).map(Self::Raw)
     }
 }
 
-/// Joins the texts of all text parts, one per line.
+/// Joins the text of all text parts, one per line.
 pub(super) fn text_of(parts: &[A2aPart]) -> String {
     parts.iter().filter_map(A2aPart::as_text).collect::<Vec<_>>().join("\n")
 }

@@ -124,7 +124,7 @@ impl A2aArtifact {
         }
     }
 
-    /// Returns the texts of all parts, one per line.
+    /// Returns the text of all parts, one per line.
     pub fn text(&self) -> String {
         text_of(&self.parts)
     }
@@ -167,8 +167,8 @@ impl A2aTask {
         }
     }
 
-    /// Returns the texts of the artifacts, one per line. Without artifact texts, returns the text
-    /// of the status message, or an empty string.
+    /// Returns the text of the artifacts, one per line. Without artifact text, returns the text of
+    /// the status message, or an empty string.
     pub fn text(&self) -> String {
         let results = self.artifacts.iter().map(A2aArtifact::text).filter(|text| !text.is_empty());
         let results = results.collect::<Vec<_>>().join("\n");

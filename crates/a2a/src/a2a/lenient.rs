@@ -1,4 +1,5 @@
-//! Deserializers that accept `null` or an empty text for a missing field, as some servers send it.
+//! Deserializers that accept `null` or an empty string for a missing field, as some servers send
+//! it.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -13,7 +14,7 @@ pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value
     Value::deserialize(from).map(Some)
 }
 
-/// Reads a text that must not be empty.
+/// Reads a string that must not be empty.
 pub(super) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     match text.is_empty() {
@@ -22,7 +23,7 @@ pub(super) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Err
     }
 }
 
-/// Reads `null` and an empty text as `None`.
+/// Reads `null` and an empty string as `None`.
 pub(super) fn filled<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.filter(|text| !text.is_empty()))
 }

@@ -112,7 +112,7 @@ impl Asked {
 
     pub(super) fn send(params: Value, streams: bool) -> Result<Self, Fault> {
         let params: SendParams = read(params)?;
-        no_tenant(params.tenant.as_deref())?;
+        check_no_tenant(params.tenant.as_deref())?;
         let message = &params.message;
         id("message.messageId", &message.message_id)?;
         message.task_id.iter().try_for_each(|task| id("message.taskId", task))?;
@@ -141,7 +141,7 @@ impl Asked {
 
     pub(super) fn list(params: Value) -> Result<Self, Fault> {
         let params: ListParams = read(params)?;
-        no_tenant(params.tenant.as_deref())?;
+        check_no_tenant(params.tenant.as_deref())?;
         if params.page_size.is_some_and(|size| !(1..=100).contains(&size)) {
             return Err(Fault::params("pageSize: a page has 1 to 100 tasks"));
         }
@@ -151,7 +151,7 @@ impl Asked {
 
 pub(super) fn task(params: Value) -> Result<TaskParams, Fault> {
     let params: TaskParams = read(params)?;
-    no_tenant(params.tenant.as_deref())?;
+    check_no_tenant(params.tenant.as_deref())?;
     id("id", &params.id)?;
     Ok(params)
 }
@@ -178,7 +178,7 @@ pub(super) fn id(field: &str, id: &str) -> Result<(), Fault> {
     }
 }
 
-pub(super) fn no_tenant(tenant: Option<&str>) -> Result<(), Fault> {
+pub(super) fn check_no_tenant(tenant: Option<&str>) -> Result<(), Fault> {
     match tenant.filter(|tenant| !tenant.is_empty()) {
         None => Ok(()),
         Some(_) => Err(Fault::params("tenant: this server has no tenants; leave it out")),

@@ -96,7 +96,7 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
     let caller = caller_of(shared, &parts.headers)?;
     // The limit applies after authentication, so that one caller cannot use the requests of
     // another.
-    let share = share_of(shared, &caller, &parts);
+    let share = limit_key(shared, &caller, &parts);
     let _slot = match &share {
         Some(share) => Some(shared.requests_of.take(share).ok_or_else(|| {
             busy(StatusCode::TOO_MANY_REQUESTS, "too many requests of this caller at once; try again later")
@@ -199,15 +199,17 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
                 return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/a2a+json`"));
             }
             let text = read_body(shared, parts, body).await?;
-            parsed(&text).and_then(|params| of_task(params, task)).map(|params| Asked::Push(PushMethod::Create, params))
+            parsed(&text)
+                .and_then(|params| with_task_id(params, task))
+                .map(|params| Asked::Push(PushMethod::Create, params))
         }
-        ["tasks", task, "pushNotificationConfigs"] if is(&Method::GET) => {
-            query(parts).and_then(|params| of_task(params.into(), task)).map(|of| Asked::Push(PushMethod::List, of))
-        }
+        ["tasks", task, "pushNotificationConfigs"] if is(&Method::GET) => query(parts)
+            .and_then(|params| with_task_id(params.into(), task))
+            .map(|of| Asked::Push(PushMethod::List, of)),
         ["tasks", _, "pushNotificationConfigs"] => return Err(wrong_method("GET, POST")),
         ["tasks", task, "pushNotificationConfigs", id] if is(&Method::GET) || is(&Method::DELETE) => {
             let method = if is(&Method::GET) { PushMethod::Get } else { PushMethod::Delete };
-            named(id).and_then(|params| of_task(params, task)).map(|of| Asked::Push(method, of))
+            named(id).and_then(|params| with_task_id(params, task)).map(|of| Asked::Push(method, of))
         }
         ["tasks", _, "pushNotificationConfigs", _] => return Err(wrong_method("GET, DELETE")),
         // Methods such as `:cancel` are a suffix. The task id itself may contain colons.
@@ -240,7 +242,7 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
 }
 
 /// Adds the task id of the URL to the parameters. The body may repeat the same id.
-fn of_task(params: Value, task: &str) -> Result<Value, Fault> {
+fn with_task_id(params: Value, task: &str) -> Result<Value, Fault> {
     let Value::Object(mut params) = params else { return Err(Fault::params("the parameters are a JSON object")) };
     match params.insert("taskId".to_owned(), task.into()) {
         Some(named) if named != task && named != "" => Err(Fault::params("taskId: the address names another task")),
@@ -295,7 +297,7 @@ fn checked_origin(shared: &Shared, headers: &HeaderMap) -> Result<(), Early> {
 fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
     let caller = match &shared.settings.auth {
         Some(auth) => auth.caller(headers),
-        None => Ok(Shared::anybody()),
+        None => Ok(Shared::anonymous_caller()),
     };
     let allowed = |caller: A2aCaller| if shared.settings.clients_approve { caller.approves() } else { caller };
     caller.map(allowed).map_err(|refusal| match refusal {
@@ -312,7 +314,7 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
 
 /// Returns the key under which requests and streams are counted: the name of the caller, or,
 /// without authentication, the address of the peer. Returns `None` if neither is known.
-fn share_of(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<str>> {
+fn limit_key(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<str>> {
     match &shared.settings.auth {
         Some(_) => Some(Arc::clone(&caller.name)),
         None => {

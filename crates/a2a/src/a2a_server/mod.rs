@@ -77,8 +77,8 @@ impl A2aServer {
         self.set(|settings| drop(settings.sections.insert(workflow.into(), section)))
     }
 
-    /// Sets the agent or workflow for messages that name no skill and are sent to the address of
-    /// the whole server. Default: the only offered skill; with several skills, such messages are
+    /// Sets the agent or workflow for messages that do not name a skill and are sent to the address
+    /// of the whole server. Default: the only offered skill; with several skills, such messages are
     /// refused.
     pub fn default_skill(self, name: impl Into<String>) -> Self {
         self.set(|settings| settings.default_skill = Some(name.into()))

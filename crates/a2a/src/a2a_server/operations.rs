@@ -12,8 +12,8 @@ use super::begun_task;
 use super::fault::Fault;
 use super::served_card::card;
 use super::served_settings::Shared;
-use super::shown_task::{CONTEXT_TAG, SERVER_TAG, record_of, state_of, task_of};
-use super::task_history::{MOST_HISTORY_BYTES, history_of};
+use super::shown_task::{CONTEXT_TAG, SERVER_TAG, build_task, record_of, state_of};
+use super::task_history::{MOST_HISTORY_BYTES, load_history};
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2aAnswer, A2aErrorCode, A2aTask, A2aTaskState, A2aTasks};
 use agentflow_core::error::Error;
@@ -50,9 +50,9 @@ pub(super) async fn execute(
         Asked::Send { params, streams } => send(shared, caller, skill, &params, streams).await,
         Asked::Get(params) => {
             let record = record_of(shared, caller, skill, &params.id).await?;
-            let mut task = task_of(shared, caller, &record, true).await?;
+            let mut task = build_task(shared, caller, &record, true).await?;
             let mut room = MOST_HISTORY_BYTES;
-            task.history = history_of(shared, caller, &record, params.history_length, &mut room).await?;
+            task.history = load_history(shared, caller, &record, params.history_length, &mut room).await?;
             Ok(Done::Value(json!(task)))
         }
         Asked::List(params) => Ok(Done::Value(json!(list(shared, caller, skill, &params).await?))),
@@ -66,7 +66,7 @@ pub(super) async fn execute(
                 let problem = "the task has ended, so nothing more happens to it; get it instead";
                 return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
             }
-            Ok(Done::Stream(TaskUpdates::of(shared, caller, &record.run_id, false).await?))
+            Ok(Done::Stream(TaskUpdates::start(shared, caller, &record.run_id, false).await?))
         }
         Asked::Push(method, params) => push(shared, caller, skill, method, params).await.map(Done::Value),
         Asked::ExtendedCard if shared.settings.extended.is_empty() => Err(Fault::new(
@@ -141,11 +141,11 @@ async fn send(
         super::push::create(shared, caller, run.clone(), config).await?;
     }
     if streams {
-        return Ok(Done::Stream(TaskUpdates::of(shared, caller, &run, true).await?));
+        return Ok(Done::Stream(TaskUpdates::start(shared, caller, &run, true).await?));
     }
     if !settings.return_immediately.unwrap_or_default() {
         let waited = async {
-            let mut updates = TaskUpdates::of(shared, caller, &run, true).await?;
+            let mut updates = TaskUpdates::start(shared, caller, &run, true).await?;
             while let Some(update) = updates.next().await {
                 update?;
             }
@@ -157,15 +157,15 @@ async fn send(
         }
     }
     let record = shared.runtime.run_record(&run).await.map_err(|error| Fault::internal(&error))?;
-    let mut task = task_of(shared, caller, &record, true).await?;
+    let mut task = build_task(shared, caller, &record, true).await?;
     let mut room = MOST_HISTORY_BYTES;
-    task.history = history_of(shared, caller, &record, settings.history_length, &mut room).await?;
+    task.history = load_history(shared, caller, &record, settings.history_length, &mut room).await?;
     Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
 }
 
 async fn task_now(shared: &Shared, caller: &A2aCaller, run: &RunId) -> Result<A2aTask, Fault> {
     let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
-    task_of(shared, caller, &record, true).await
+    build_task(shared, caller, &record, true).await
 }
 
 async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Result<A2aTask, Fault> {
@@ -212,7 +212,7 @@ async fn list(
         None => None,
         Some(token) => {
             let unknown = || Fault::params("pageToken: it is not one of this list; begin without one");
-            Some(Place::of_token(token).ok_or_else(unknown)?)
+            Some(Place::from_token(token).ok_or_else(unknown)?)
         }
     };
     let after = params.status_timestamp_after.map(Timestamp::from);
@@ -254,8 +254,8 @@ async fn list(
     tasks.total_size = total;
     let (mut room, mut left) = (MOST_HISTORY_BYTES, MOST_RESULT_BYTES);
     for record in &found {
-        let mut task = task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?;
-        task.history = history_of(shared, caller, record, params.history_length, &mut room).await?;
+        let mut task = build_task(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?;
+        task.history = load_history(shared, caller, record, params.history_length, &mut room).await?;
         left = left.saturating_sub(json!(task.artifacts).to_string().len());
         tasks.tasks.push(task);
         if left == 0 && tasks.tasks.len() < found.len() {
@@ -286,7 +286,7 @@ impl Place {
         format!("{}-{}", self.0.as_millis(), self.1)
     }
 
-    fn of_token(token: &str) -> Option<Self> {
+    fn from_token(token: &str) -> Option<Self> {
         let (millis, run) = token.split_once('-')?;
         let is_run = (1..=MOST_ID).contains(&run.len());
         Some(Self(Timestamp::from_millis(millis.parse().ok()?), RunId::new(run))).filter(|_| is_run)

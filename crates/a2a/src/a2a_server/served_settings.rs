@@ -11,7 +11,7 @@ use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
 use super::skill_offer::SkillOffer;
 use crate::a2a::A2aProvider;
 use agentflow_core::runtime::Runtime;
-use agentflow_http::{CallerSlots, CallerTurns};
+use agentflow_http::{CallerPermits, CallerSlots};
 
 /// Maximum number of concurrent task lists of one caller; further ones wait.
 const MOST_LISTS_OF_CALLER: usize = 4;
@@ -103,7 +103,7 @@ pub(super) struct Shared {
     pub(super) requests_of: Arc<CallerSlots>,
     pub(super) streams_of: Arc<CallerSlots>,
     /// Limits concurrent task lists. Each list reads many runs.
-    pub(super) lists_of: Arc<CallerTurns>,
+    pub(super) lists_of: Arc<CallerPermits>,
     #[cfg(feature = "push")]
     pub(super) push: Option<super::push::Push>,
 }
@@ -114,7 +114,7 @@ impl Shared {
         let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
         let requests_of = CallerSlots::new(settings.max_requests_of_caller);
         let streams_of = CallerSlots::new(settings.max_streams_of_caller);
-        let lists_of = CallerTurns::new(MOST_LISTS_OF_CALLER);
+        let lists_of = CallerPermits::new(MOST_LISTS_OF_CALLER);
         #[cfg(feature = "push")]
         let push =
             settings.push.clone().zip(runtime.store()).map(|(request, store)| {
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// Returns the caller of a request to a server without authentication.
-    pub(super) fn anybody() -> A2aCaller {
+    pub(super) fn anonymous_caller() -> A2aCaller {
         A2aCaller::new(ANYBODY)
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn context_of(record: &RunRecord) -> String {
 }
 
 /// Builds the task for a run in its current state.
-pub(super) async fn task_of(
+pub(super) async fn build_task(
     shared: &Shared,
     caller: &A2aCaller,
     record: &RunRecord,
@@ -151,23 +151,23 @@ fn question(question: &OpenQuestion) -> [A2aPart; 2] {
 
 /// The results of a task.
 #[derive(Default)]
-pub(super) struct Results {
+pub(super) struct TaskResults {
     pub(super) artifacts: Vec<A2aArtifact>,
     /// Names of the files that are too large.
     omitted: Vec<String>,
 }
 
 /// Returns the results of a successful run: its output, and the files that clients may have.
-pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Results, Fault> {
+pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<TaskResults, Fault> {
     if record.status != RunStatus::Success {
-        return Ok(Results::default());
+        return Ok(TaskResults::default());
     }
     let output = shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     let part = match output.decode::<Value>().unwrap_or_default() {
         Value::String(text) => A2aPart::text(text),
         value => A2aPart::data(value).media_type(super::skill_offer::JSON),
     };
-    let mut results = Results { artifacts: vec![A2aArtifact::new(OUTPUT, [part])], omitted: Vec::new() };
+    let mut results = TaskResults { artifacts: vec![A2aArtifact::new(OUTPUT, [part])], omitted: Vec::new() };
     if !shared.settings.output_files.is_empty() {
         add_files(shared, record, &mut results).await?;
     }
@@ -175,7 +175,7 @@ pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Re
 }
 
 /// Adds the newest version of each file that clients may have.
-async fn add_files(shared: &Shared, record: &RunRecord, results: &mut Results) -> Result<(), Fault> {
+async fn add_files(shared: &Shared, record: &RunRecord, results: &mut TaskResults) -> Result<(), Fault> {
     let Shared { runtime, settings, .. } = shared;
     let saved = runtime.artifacts(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     // The last listed artifact of a name is the newest, and it wins in the map.

@@ -62,15 +62,15 @@ pub(super) struct SkillInput {
 /// The `a2a` section of a workflow document.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Section {
+struct CardSection {
     version: Option<String>,
     #[serde(default)]
-    skills: Option<Vec<SectionSkill>>,
+    skills: Option<Vec<CardSectionSkill>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SectionSkill {
+struct CardSectionSkill {
     id: String,
     name: Option<String>,
     description: Option<String>,
@@ -86,7 +86,7 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
     for (kind, name) in named {
         let unusable =
             |problem: String| A2aServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
-        // A name of another kind gets a more specific error.
+        // A name of a different kind gets a more specific error.
         let is = |other: EntryKind| kind != other && catalogue.get(other, name).is_ok();
         let entry = match catalogue.get(kind, name) {
             Ok(entry) => entry,
@@ -157,14 +157,14 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> R
         (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, only: required_field(input) },
         _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
     };
-    let section: Option<Section> = match section {
+    let section: Option<CardSection> = match section {
         Some(section) => Some(
             serde_path_to_error::deserialize(section).map_err(|error| format!("its card has a mistake: {error}"))?,
         ),
         None => None,
     };
     let (version, said) = section.map_or((None, None), |section| (section.version, section.skills));
-    let described = |skill: SectionSkill| {
+    let described = |skill: CardSectionSkill| {
         let text = skill.description.unwrap_or_else(|| entry.description.to_string());
         let known = skill.name.unwrap_or_else(|| skill.id.clone());
         A2aSkill::new(skill.id, known, text).tags(skill.tags.unwrap_or_default())
@@ -223,7 +223,7 @@ impl SkillOffer {
         let mut conversation = Conversation::new();
         let arguments = match &self.input {
             Input::Text { files } => {
-                let (text, media) = with_files(message, files)?;
+                let (text, media) = read_text_and_files(message, files)?;
                 let arguments = json!({"message": text});
                 if !media.is_empty() {
                     let text = Some(text).filter(|text| !text.is_empty()).map(|text| Part::Text { text });
@@ -256,8 +256,8 @@ impl SkillOffer {
     }
 }
 
-/// Parses the input from JSON in a text, for clients that cannot send structured parts. The text is
-/// the whole object, or the value of its only required field.
+/// Parses the input from JSON in a text part, for clients that cannot send structured parts. The
+/// text is the whole object, or the value of its only required field.
 fn from_json_text(text: &str, check: &SchemaCheck, only: Option<&RequiredField>) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
     match only {
@@ -276,7 +276,7 @@ pub(super) fn whole_numbers(value: &Value) -> String {
 
 /// Returns the text of a message for an agent, and the files for its model: bytes of the accepted
 /// media types. A file URL becomes a line of the text; the server does not fetch it.
-fn with_files(message: &A2aMessage, files: &[String]) -> Result<(String, Vec<Media>), Fault> {
+fn read_text_and_files(message: &A2aMessage, files: &[String]) -> Result<(String, Vec<Media>), Fault> {
     let (mut texts, mut values, mut media) = (Vec::new(), Vec::new(), Vec::new());
     for part in &message.parts {
         match &part.content {
@@ -340,7 +340,7 @@ fn is_file(kind: &str, named: &[String]) -> bool {
     named.iter().any(|named| named.split_once('/').is_some_and(|(of, sub)| of == major && (sub == "*" || sub == minor)))
 }
 
-/// Returns the texts and the data values of a message.
+/// Returns the text and the data values of a message.
 pub(super) fn contents(message: &A2aMessage) -> Result<(Vec<&str>, Vec<&Value>), Fault> {
     let (mut texts, mut values) = (Vec::new(), Vec::new());
     for part in &message.parts {

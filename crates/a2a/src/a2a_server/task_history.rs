@@ -23,7 +23,7 @@ pub(super) const MOST_HISTORY_BYTES: usize = 4 << 20;
 
 /// Returns the newest messages of a task, in chronological order. Returns none if the client did
 /// not request any. `room` is the number of bytes left for messages in the response.
-pub(super) async fn history_of(
+pub(super) async fn load_history(
     shared: &Shared,
     caller: &A2aCaller,
     record: &RunRecord,
@@ -133,7 +133,7 @@ fn part(part: &Part) -> Option<A2aPart> {
         Part::Text { text } => Some(A2aPart::text(text)),
         Part::Media(Media { mime_type, url, name, .. }) => {
             let content = match url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) {
-                Some((_, base64)) => A2aContent::raw_of_base64(base64).ok()?,
+                Some((_, base64)) => A2aContent::from_base64(base64).ok()?,
                 None => A2aContent::Url(url.clone()),
             };
             let part = A2aPart::new(content).media_type(mime_type);

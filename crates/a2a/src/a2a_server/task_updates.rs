@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use super::shown_task::{context_of, is_settled, results_of, status_of, task_of};
+use super::shown_task::{build_task, context_of, is_settled, results_of, status_of};
 use crate::a2a::{A2aArtifactUpdate, A2aStatusUpdate, A2aTaskState, A2aUpdate};
 use agentflow_core::event::{EventKind, RunId};
 use agentflow_core::run::Events;
@@ -32,7 +32,7 @@ pub(super) struct TaskUpdates {
 
 impl TaskUpdates {
     /// Starts the stream. The first update is the current task.
-    pub(super) async fn of(
+    pub(super) async fn start(
         shared: &Arc<Shared>,
         caller: &A2aCaller,
         run: &RunId,
@@ -42,7 +42,7 @@ impl TaskUpdates {
         // Events are read from the position of the record, so no change between the two reads is
         // lost.
         let events = shared.runtime.events(run, record.events).await.map_err(|error| Fault::internal(&error))?;
-        let task = task_of(shared, caller, &record, true).await?;
+        let task = build_task(shared, caller, &record, true).await?;
         let over = record.status.has_ended() || (stops_when_settled && is_settled(task.status.state));
         Ok(Self {
             shared: Arc::clone(shared),

@@ -7,8 +7,8 @@ use crate::model::{self, ModelError};
 /// Maximum number of tokens that is recorded for a call.
 pub const MAX_TOKENS: u64 = model::MAX_TOKENS;
 
-/// Applies `clean` to every text of an error, including its sources, and then `cap` to the texts of
-/// the error itself.
+/// Applies `clean` to every string of an error, including its sources, and then `cap` to the
+/// strings of the error itself.
 pub fn map_error_texts(
     error: ModelError,
     clean: impl Fn(String) -> String,
@@ -17,7 +17,7 @@ pub fn map_error_texts(
     error.map_texts(clean, cap)
 }
 
-/// Replaces a secret in a text with `mark`, also in an escaped form. Returns `None` if the text
+/// Replaces a secret in a string with `mark`, also in an escaped form. Returns `None` if the string
 /// does not contain it.
 pub fn without_secret(text: &str, secret: &str, mark: &str) -> Option<String> {
     crate::mask::without(text, secret, mark)

@@ -2,9 +2,10 @@
 //! the check of its model's name.
 
 use super::tool::LinkedTool;
-pub use crate::agent::arguments::{AgentArguments, AgentParameter, ParameterForm, UnreadParameter};
+pub use crate::agent::arguments::{AgentArguments, AgentParameter, ParameterProbe, UndecodableParameter};
 pub use crate::agent::call::{
-    AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers, AnswersText,
+    AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers,
+    TextAnswerFallback,
 };
 pub use crate::agent::{Agent, AgentDefinition};
 pub use crate::model::PromptCache;
@@ -34,7 +35,7 @@ pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<Tool
 #[track_caller]
 pub const fn known_model(name: &str) {
     assert!(
-        crate::model::says_provider(name),
+        crate::model::has_known_prefix(name),
         "nothing is known of this model's provider; name it too, as in `openai/gpt-5-mini`"
     );
 }

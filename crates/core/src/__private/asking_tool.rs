@@ -6,7 +6,7 @@ use super::tool::{LinkedTool, PathTool};
 use crate::tool::AskUser;
 use crate::tool::ask_user::{definition, question_of};
 
-/// A tool with which a model asks the user for a text, for one of several choices, or for an answer
+/// A tool with which a model asks the user for text, for one of several choices, or for an answer
 /// with a JSON Schema that the model writes.
 ///
 /// As a path it is a tool like any other, in `tools![..]` and `#[agent(tools = [..])]`. As a

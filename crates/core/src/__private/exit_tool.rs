@@ -17,7 +17,7 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 ///
 /// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`].
 /// After the call, the model is not called again: the text of the same response is the output of
-/// the last round. Without a text, or if the text does not match the type of the answer, the output
+/// the last round. Without text, or if the text does not match the type of the answer, the output
 /// is the output of the previous round, or the input of the first round. Outside of a repetition,
 /// the call has no effect, and the model continues.
 ///

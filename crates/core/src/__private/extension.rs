@@ -13,39 +13,20 @@ pub use crate::definition::Known;
 pub use crate::document::{open_values, read_values};
 use crate::error::Error;
 pub use crate::error::with_causes;
-pub use crate::event::named_question;
+pub use crate::event::split_question_id;
 pub use crate::future::{BoxFuture, Exclusive};
-pub use crate::mask::{self, HiddenTexts};
+pub use crate::mask::{self, SecretMasker};
 use crate::model::SecretProvider;
-pub use crate::model::{ModelServer, adapter_of, full_name, provider_named};
-use crate::run::{Events, Host};
+pub use crate::model::{ModelServer, adapter_of, provider_named};
+use crate::run::{Events, RunHandle};
 pub use crate::run::{FirstEvents, asks_approval};
-pub use crate::runtime::owner_of_notes;
 use crate::runtime::{ConfigProblem, Runtime, RuntimeBuilder};
+pub use crate::runtime::{RuntimeParts, ToolAddresses, owner_of_notes};
 use crate::store::{Store, StoreError};
 pub use crate::text_file;
-pub use crate::tool::{CallAnswer, WaitingCall, ask_within_call, is_dotted, wire_name};
+pub use crate::tool::{QuestionAnswer, WaitingCall, ask_within_call, is_dotted, wire_name};
 use crate::tool::{ToolRef, ToolsetRef};
 pub use crate::workflow::{ListedNode, question_of};
-
-/// Settings that extensions keep in a runtime, one value for each type.
-#[derive(Clone, Copy)]
-pub struct RuntimeParts<'h>(pub(crate) &'h Host);
-
-impl<'h> RuntimeParts<'h> {
-    /// Returns the value of a type.
-    pub fn get<T: Any + Send + Sync>(self) -> Option<&'h T> {
-        self.0.part::<T>()
-    }
-}
-
-/// Finds the tool behind an address, such as the address of an agent of another program. The linker collects the entries.
-pub struct ToolAddresses {
-    /// Returns `None` for a name that is not an address of this kind. It connects to nothing.
-    pub tool: fn(RuntimeParts<'_>, &str) -> Option<Result<ToolRef, String>>,
-}
-
-inventory::collect!(ToolAddresses);
 
 /// Keeps a value in the runtime. It replaces an earlier value of its type.
 #[must_use]
@@ -117,7 +98,7 @@ pub async fn commit(cx: &Context) -> Result<(), StoreError> {
     cx.run().log.commit().await
 }
 
-/// Returns a sentence without the data that the runtime's redaction removes.
+/// Returns the message without the data that the runtime's redaction removes.
 pub fn redacted(runtime: &Runtime, sentence: impl fmt::Display) -> String {
     runtime.host().redacted(sentence)
 }
@@ -135,4 +116,12 @@ pub fn announce_events(request: &mut RunRequest, events: FirstEvents) {
 /// Returns the error of an input that is not JSON.
 pub fn value_error(name: &Arc<str>, error: &serde_json::Error) -> Error {
     Error::value(name, error)
+}
+
+/// Waits until a question of a run is answered or withdrawn.
+///
+/// # Errors
+/// The error of reading the run.
+pub async fn question_closed<T>(run: &RunHandle<T>, id: &str) -> Result<(), Error> {
+    run.until_closed(id).await
 }

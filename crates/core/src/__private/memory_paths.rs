@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 use serde_json::Value;
 
-use super::tool::{LinkedTool, PathTool, Provided};
+use super::tool::{BuiltInTool, LinkedTool, PathTool};
 use crate::tool::{MemoryTool, MemoryToolKind, memory_resources};
 
 macro_rules! memory_tool {
@@ -23,7 +23,7 @@ macro_rules! memory_tool {
         static $STATIC: LinkedTool = LinkedTool::provided(
             stringify!($name),
             (file!(), line!()),
-            Provided {
+            BuiltInTool {
                 definition: || MemoryToolKind::$Kind.definition(),
                 resources: memory_resources,
             },

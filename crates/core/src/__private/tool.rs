@@ -15,9 +15,10 @@ use crate::run::Around;
 pub use crate::tool::answer_schema::AnswerType;
 use crate::tool::ask_user::nobody_to_ask;
 pub use crate::tool::call_forms::{
-    ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm, Ways,
+    ArgumentCopies, ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer,
+    ReturnForm,
 };
-pub use crate::tool::call_in_step::{CallInStep, KnownCall};
+pub use crate::tool::call_in_step::{MatchedToolCall, StepToolCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
     ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion, parameters_schema,
@@ -36,14 +37,14 @@ pub struct LinkedTool {
     answer_schema: fn() -> Option<Value>,
     definition: OnceLock<Arc<ToolDefinition>>,
     asking: Option<Asking>,
-    provided: Option<Provided>,
+    provided: Option<BuiltInTool>,
 }
 
 /// Definition and question of a tool whose answer comes from a person.
 type Asking = (fn() -> ToolDefinition, fn(&str) -> Result<UserQuestion, ToolError>);
 
 /// Definition and resources of a built-in tool, which has no function whose types describe it.
-pub(super) struct Provided {
+pub(super) struct BuiltInTool {
     pub(super) definition: fn() -> ToolDefinition,
     pub(super) resources: fn() -> Vec<ResourceKey>,
 }
@@ -127,7 +128,7 @@ impl LinkedTool {
     pub(super) const fn provided(
         name: &'static str,
         (file, line): (&'static str, u32),
-        provided: Provided,
+        provided: BuiltInTool,
         call: CallFn,
         answer_schema: fn() -> Option<Value>,
     ) -> Self {
@@ -272,9 +273,9 @@ impl<F, T: PathTool> FunctionOf<T> for F {
 /// Returns the recorded call of a tool's function if a workflow step polls the caller. Outside of a
 /// step, it only checks a task-local.
 #[inline]
-pub fn announced<T: PathTool>() -> Option<CallInStep> {
+pub fn announced<T: PathTool>() -> Option<StepToolCall> {
     match Around::has_place() {
-        true => CallInStep::announced(T::function(), || Arc::clone(T::tool().definition())),
+        true => StepToolCall::announced(T::function(), || Arc::clone(T::tool().definition())),
         false => None,
     }
 }
@@ -294,7 +295,7 @@ pub mod answer_schema {
     pub use crate::tool::answer_schema::{NoSchema as _, ResultSchema as _, ValueSchema as _};
 }
 
-/// Placeholder type for a path that names no type: see the expansion of `tools![..]`.
+/// Placeholder type for a path that does not name a type: see the expansion of `tools![..]`.
 pub mod plain {
     pub struct PlainFunction;
 }
@@ -436,7 +437,7 @@ all_the_tuples!(undoes, 16);
 
 /// Compares types without any effect. `Needed` comes first, so that the compiler does not infer it
 /// from the other.
-pub fn is_undone_by<P: Undoes<Needed>, Needed>(_: Needed, _: PhantomData<fn(P)>) {}
+pub fn is_compensated_by<P: Undoes<Needed>, Needed>(_: Needed, _: PhantomData<fn(P)>) {}
 
 /// Fails compilation if the parameters of a compensating tool do not have the names of the tool's
 /// parameters and `output`. If their number differs, the mismatch of their types is reported
@@ -498,7 +499,7 @@ impl FromResult {
     pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: &Result<T, E>) -> Result<ToolOutput, ToolError> {
         match result {
             Ok(value) => value.to_output(),
-            Err(error) => Err(ToolError::of(error)),
+            Err(error) => Err(ToolError::from_error(error)),
         }
     }
 }

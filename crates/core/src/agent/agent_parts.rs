@@ -1,5 +1,5 @@
 //! The parts of an agent's definition: the agent and its tools. A hash over them shows whether a
-//! run is resumed with another version. Tools of toolsets are fetched during a run and are not
+//! run is resumed with a different version. Tools of toolsets are fetched during a run and are not
 //! included.
 
 use std::sync::Arc;

@@ -120,7 +120,7 @@ impl<O: 'static> AgentTool<O> {
             None => RunRequest::new(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
         };
         let answer = self.agent.answer_in(cx, request).await;
-        answer.map(ToolOutput::encoded).map_err(|error| ToolError::of(&error))
+        answer.map(ToolOutput::encoded).map_err(|error| ToolError::from_error(&error))
     }
 }
 

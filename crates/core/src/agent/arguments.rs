@@ -16,20 +16,20 @@ use super::erased::ErasedAgent;
 use crate::error::{Error, Result};
 use crate::tool::{ParamType, ToolError, ToolParam, parameters_of, read_each};
 
-/// Probe for the decoder of a parameter type: `ParameterForm::<T>::READ` is `None` if `T` cannot be
+/// Probe for the decoder of a parameter type: `ParameterProbe::<T>::READ` is `None` if `T` cannot be
 /// read from JSON.
-pub struct ParameterForm<T>(PhantomData<fn() -> T>);
+pub struct ParameterProbe<T>(PhantomData<fn() -> T>);
 
-impl<T: ToolParam> ParameterForm<T> {
-    pub const READ: Option<ParamType> = Some(ParamType::of::<T>());
+impl<T: ToolParam> ParameterProbe<T> {
+    pub const READ: Option<ParamType> = Some(ParamType::new::<T>());
 }
 
 /// Fallback for types that cannot be decoded from JSON or have no schema.
-pub trait UnreadParameter {
+pub trait UndecodableParameter {
     const READ: Option<ParamType> = None;
 }
 
-impl<T> UnreadParameter for ParameterForm<T> {}
+impl<T> UndecodableParameter for ParameterProbe<T> {}
 
 /// A parameter of an `#[agent]` function.
 pub struct AgentParameter {

@@ -15,12 +15,12 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
 use crate::tool::{
-    CallAnswer, CallQuestion, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, is_granted,
+    CallQuestion, QuestionAnswer, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, is_granted,
     scope_refusal, warn_unanswerable,
 };
 
 /// A call that may start.
-pub(super) struct Admitted {
+pub(super) struct AdmittedCall {
     pub(super) tool: PendingTool,
     /// `true` if a person approved the call.
     pub(super) agreed: bool,
@@ -30,29 +30,29 @@ pub(super) struct Admitted {
 
 /// The result of the approval stage of a call.
 pub(super) enum Word {
-    Answer(CallAnswer),
+    Answer(QuestionAnswer),
     /// The person's answer is the result of the call.
-    Given(CallAnswer),
+    Given(QuestionAnswer),
     /// The arguments do not match the tool's schema, so no question was sent.
     Misfit(ToolError),
 }
 
 /// Calls of a turn that have not started, and the number of calls that wait for a person.
-pub(super) struct Admission {
+pub(super) struct CallQueue {
     waiting: std::vec::IntoIter<PendingTool>,
-    agreed: VecDeque<Admitted>,
+    agreed: VecDeque<AdmittedCall>,
     pub(super) asking: usize,
 }
 
-impl Admission {
-    pub(super) fn of(tools: Vec<PendingTool>) -> Self {
+impl CallQueue {
+    pub(super) fn new(tools: Vec<PendingTool>) -> Self {
         Self { waiting: tools.into_iter(), agreed: VecDeque::new(), asking: 0 }
     }
 
     /// Returns the next call. Approved calls come first.
-    pub(super) fn next(&mut self) -> Option<Admitted> {
+    pub(super) fn next(&mut self) -> Option<AdmittedCall> {
         let waiting = &mut self.waiting;
-        let next = || waiting.next().map(|tool| Admitted { tool, agreed: false, given: None });
+        let next = || waiting.next().map(|tool| AdmittedCall { tool, agreed: false, given: None });
         self.agreed.pop_front().or_else(next)
     }
 
@@ -60,7 +60,7 @@ impl Admission {
         self.agreed.is_empty() && self.waiting.len() == 0
     }
 
-    pub(super) fn agree(&mut self, call: Admitted) {
+    pub(super) fn agree(&mut self, call: AdmittedCall) {
         self.agreed.push_back(call);
     }
 }
@@ -69,7 +69,7 @@ impl Run {
     /// Returns a future for the answer if the call needs a person, or `None` if it can start. In a
     /// run without a store no one could find the question, so it is not asked and the call is
     /// refused later.
-    pub(super) fn asks(&self, admitted: &Admitted) -> Option<Result<Call>> {
+    pub(super) fn asks(&self, admitted: &AdmittedCall) -> Option<Result<Call>> {
         let tool = &admitted.tool;
         if !self.offered.asks || admitted.agreed || tool.refused.is_some() || !self.segment.shared.log.is_durable() {
             return None;
@@ -117,7 +117,7 @@ impl Run {
                     EventKind::ApprovalRequested(question) => Some(question),
                     _ => None,
                 });
-                let answer = CallAnswer::recorded(question.as_deref(), &answer, &by);
+                let answer = QuestionAnswer::recorded(question.as_deref(), &answer, &by);
                 return Some(Ok(said(tool.clone(), word(answer))));
             }
             Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
@@ -144,11 +144,11 @@ impl Run {
     }
 
     /// Returns the call if it may start. Otherwise records its result and returns `None`.
-    pub(super) fn answered(&mut self, tool: PendingTool, word: Word) -> Option<Admitted> {
+    pub(super) fn answered(&mut self, tool: PendingTool, word: Word) -> Option<AdmittedCall> {
         let answer = match word {
             Word::Answer(answer) => answer,
             Word::Given(answer) => {
-                let result = given_result(&tool.call, &answer);
+                let result = answer_result(&tool.call, &answer);
                 self.end_unbegun(tool, result);
                 return None;
             }
@@ -159,12 +159,12 @@ impl Run {
             }
         };
         match answer.approval {
-            Approval::Granted { arguments: None, .. } => Some(Admitted { tool, agreed: true, given: None }),
+            Approval::Granted { arguments: None, .. } => Some(AdmittedCall { tool, agreed: true, given: None }),
             // The changed arguments are executed; the model's own are recorded with the call.
             Approval::Granted { arguments: Some(arguments), .. } => {
                 let given = Some(tool.call.arguments.as_str().into());
                 let call = ToolCall { arguments: arguments.to_string(), ..ToolCall::clone(&tool.call) };
-                Some(Admitted { tool: PendingTool { call: Arc::new(call), ..tool }, agreed: true, given })
+                Some(AdmittedCall { tool: PendingTool { call: Arc::new(call), ..tool }, agreed: true, given })
             }
             Approval::Denied { comment } => {
                 let comment = comment.filter(|comment| !comment.is_empty());
@@ -190,7 +190,7 @@ impl Run {
 }
 
 /// Returns the result of a call that a person, or the time-out, answered.
-fn given_result(call: &ToolCall, answer: &CallAnswer) -> ToolResult {
+fn answer_result(call: &ToolCall, answer: &QuestionAnswer) -> ToolResult {
     let late = match answer.late {
         None | Some(OnTimeout::Answer(_)) => {
             return ToolResult::new(call, ToolStatus::Success, answer.given.as_str());

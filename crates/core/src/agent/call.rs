@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::future::BoxFuture;
 use crate::model::PromptCache;
 use crate::state::StateKey;
-use crate::tool::{StepPlace, ToolRef};
+use crate::tool::{CurrentStep, ToolRef};
 
 /// The options of `#[agent(..)]`.
 pub struct AgentOptions {
@@ -132,11 +132,11 @@ impl<T: Serialize> AgentParam for T {
     note = "the context is `agentflow::Context`, as in `cx: &Context`"
 )]
 pub trait AgentContext {
-    fn of(cx: &Self) -> &Context;
+    fn context(cx: &Self) -> &Context;
 }
 
 impl AgentContext for Context {
-    fn of(cx: &Self) -> &Context {
+    fn context(cx: &Self) -> &Context {
         cx
     }
 }
@@ -178,7 +178,7 @@ impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
     }
 
     fn run(agent: Agent<T>, cx: Option<&Context>) -> BoxFuture<'static, Self> {
-        let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+        let cx = cx.cloned().or_else(CurrentStep::context).unwrap_or_else(Context::detached);
         Box::pin(async move { Ok(agent.run_in(&cx, ()).await?.into_output()) })
     }
 
@@ -192,7 +192,7 @@ impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
 }
 
 /// Probe for the answer type of a return type: `Answers::<R>::answering`. Method resolution prefers
-/// the inherent function. The fallback trait [`AnswersText`] accepts any type, so an invalid return
+/// the inherent function. The fallback trait [`TextAnswerFallback`] accepts any type, so an invalid return
 /// type causes only one compile error.
 pub struct Answers<R>(PhantomData<R>);
 
@@ -210,7 +210,7 @@ impl<R: AgentReturn> Answers<R> {
     }
 }
 
-pub trait AnswersText {
+pub trait TextAnswerFallback {
     fn answering(agent: Agent) -> ErasedAgent {
         ErasedAgent::new(agent)
     }
@@ -224,7 +224,7 @@ pub trait AnswersText {
     }
 }
 
-impl<R> AnswersText for Answers<R> {}
+impl<R> TextAnswerFallback for Answers<R> {}
 
 /// Answer types of `#[agent]` functions.
 #[diagnostic::on_unimplemented(

@@ -1,6 +1,6 @@
 //! `CallIds`: replaces ids of tool calls that are missing or not unique in the conversation.
-//! Results refer to calls by id, and some servers restart their numbering with each answer or send
-//! no ids.
+//! Results refer to calls by id, and some servers restart their numbering with each answer or do
+//! not send ids.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,14 +16,14 @@ pub(super) struct CallIds {
     read: usize,
     /// Hashes of the ids. After a collision an id is replaced although it is unique, which is
     /// harmless: the new id is unique too.
-    ids: HashSet<u64, BuildHasherDefault<Hashed>>,
+    ids: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
 }
 
 /// Hasher for keys that are hashes already.
 #[derive(Default)]
-struct Hashed(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -77,7 +77,7 @@ impl CallIds {
     }
 
     fn read(&mut self, said: &Conversation) {
-        // The conversation became shorter: it is another one, for example after a handoff.
+        // The conversation became shorter: it is a different one, for example after a handoff.
         if said.len() < self.read {
             *self = Self::default();
         }

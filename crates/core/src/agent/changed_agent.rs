@@ -1,5 +1,5 @@
-//! An agent in a step that was started with another version of its definition and continues after a
-//! restart: checks that the runtime accepts the change. Recorded work is not affected.
+//! An agent in a step that was started with a different version of its definition and continues
+//! after a restart: checks that the runtime accepts the change. Recorded work is not affected.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::path::StepPath;
 use crate::run::Host;
-use crate::tool::StepPlace;
+use crate::tool::CurrentStep;
 
 /// The recorded version of an agent that differs from the current one.
-pub(super) struct BegunOtherwise {
+pub(super) struct RecordedVersion {
     /// Hash of the recorded definition.
     began: Arc<str>,
     /// The step that called the agent. `None` if a tool of another agent called it.
-    place: Option<Arc<StepPlace>>,
+    place: Option<Arc<CurrentStep>>,
 }
 
-impl BegunOtherwise {
+impl RecordedVersion {
     /// Returns `None` if the agent started with this version, or its version is not recorded.
-    pub(super) fn of(plan: &Plan, began: Option<&Arc<str>>) -> Option<Box<Self>> {
+    pub(super) fn if_different(plan: &Plan, began: Option<&Arc<str>>) -> Option<Box<Self>> {
         let began = began.filter(|began| ***began != *plan.parts().id)?;
-        Some(Box::new(Self { began: Arc::clone(began), place: StepPlace::current() }))
+        Some(Box::new(Self { began: Arc::clone(began), place: CurrentStep::current() }))
     }
 
     /// Compares the versions under the rules of the runtime.

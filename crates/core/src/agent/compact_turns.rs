@@ -21,13 +21,13 @@ impl Run {
     }
 
     /// Writes a snapshot. The journal stays complete, so a run also works without snapshots.
-    pub(super) async fn keep_snapshot(&self) -> Result<()> {
+    pub(super) async fn write_snapshot(&self) -> Result<()> {
         self.commit().await?;
         let first = self.first_plan();
         let rule = |plan: &Plan| plan.output.as_ref().map(|output| output.rule.clone());
         let take_over = |machine: &mut AgentMachine, transfer: &AgentHandoff| {
             if let Ok(plan) = first.of_team(&transfer.to) {
-                machine.answers_by(rule(&plan));
+                machine.set_output_rule(rule(&plan));
             }
         };
         let written = self.segment.shared.log.snapshot(|events| {

@@ -80,7 +80,7 @@ impl AgentDefinition {
         keys
     }
 
-    /// Returns the model that the attribute names. A runtime may use another one.
+    /// Returns the model that the attribute names. A runtime may use a different one.
     pub fn model(&self) -> Option<&'static str> {
         self.options.model
     }
@@ -118,7 +118,7 @@ impl AgentDefinition {
             output_retries: self.options.output_retries.unwrap_or(defaults.output_retries),
             ..defaults
         };
-        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
         let agent = agent.tools(self.tools()).settings(AgentSettings::new().model(settings).limits(limits));
         agent.changed(|agent| {
             agent.output_key = self.options.output_key.map(|key| key());
@@ -131,7 +131,7 @@ impl AgentDefinition {
     /// # Errors
     /// If neither the runtime nor the attribute names a model.
     pub(super) fn model_in(&self, host: &Host) -> Result<ModelSource> {
-        let of_runtime = host.part::<AgentModels>().and_then(|models| models.of(self.name));
+        let of_runtime = host.part::<AgentModels>().and_then(|models| models.replacement(self.name));
         of_runtime.or_else(|| self.options.model.map(ModelSource::from)).ok_or_else(|| Error::Build {
             what: "agent",
             name: self.name.into(),
@@ -153,7 +153,7 @@ impl AgentDefinition {
     /// Returns the agent as a catalogue describes it: name, doc comment and answer schema. It is
     /// never run.
     pub(crate) fn described(&'static self) -> ErasedAgent {
-        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
         let agent = agent.changed(|agent| agent.purpose = self.options.description.map(Arc::from));
         (self.options.answering)(agent.instruct(self.instruction))
     }
@@ -184,7 +184,7 @@ impl AgentModels {
     pub(crate) const NONE: Self = Self { all: None, by_name: BTreeMap::new() };
 
     /// Returns the model that replaces the model of an `#[agent]`.
-    pub(crate) fn of(&self, name: &str) -> Option<ModelSource> {
+    pub(crate) fn replacement(&self, name: &str) -> Option<ModelSource> {
         self.by_name.get(name).or(self.all.as_ref()).cloned()
     }
 }

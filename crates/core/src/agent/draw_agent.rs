@@ -7,12 +7,12 @@ use super::outline::{AgentOutline, ToolOutline};
 
 /// A graph: boxes, and arrows between their indices.
 #[derive(Default)]
-struct Picture {
-    boxes: Vec<Drawn>,
+struct AgentDiagram {
+    boxes: Vec<DiagramBox>,
     arrows: Vec<(usize, usize, &'static str)>,
 }
 
-struct Drawn {
+struct DiagramBox {
     kind: Kind,
     name: String,
     label: String,
@@ -30,8 +30,8 @@ enum Kind {
     Workflow,
 }
 
-impl Picture {
-    fn of(outline: &AgentOutline) -> Self {
+impl AgentDiagram {
+    fn new(outline: &AgentOutline) -> Self {
         let mut picture = Self::default();
         picture.agent(outline, &[]);
         picture
@@ -42,7 +42,7 @@ impl Picture {
         match self.boxes.iter().position(|other| other.kind == kind && other.name == name && other.label == label) {
             Some(at) => (at, false),
             None => {
-                self.boxes.push(Drawn { kind, name: name.to_owned(), label });
+                self.boxes.push(DiagramBox { kind, name: name.to_owned(), label });
                 (self.boxes.len() - 1, true)
             }
         }
@@ -127,7 +127,7 @@ impl AgentOutline {
     /// assert!(picture.contains(r#"(["cashier (agent)<br/>has effects"])"#), "{picture}");
     /// ```
     pub fn to_mermaid(&self) -> String {
-        let picture = Picture::of(self);
+        let picture = AgentDiagram::new(self);
         let mut text = String::from("flowchart TD\n");
         for (at, drawn) in picture.boxes.iter().enumerate() {
             let (open, close) = match drawn.kind {
@@ -147,7 +147,7 @@ impl AgentOutline {
 
     /// Draws the agent in Graphviz's DOT language.
     pub fn to_dot(&self) -> String {
-        let picture = Picture::of(self);
+        let picture = AgentDiagram::new(self);
         let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", &*self.name);
         for (at, drawn) in picture.boxes.iter().enumerate() {
             let shape = match drawn.kind {

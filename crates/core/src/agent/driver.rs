@@ -16,16 +16,16 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
 use super::call_ids::CallIds;
-use super::changed_agent::BegunOtherwise;
+use super::changed_agent::RecordedVersion;
 use super::hook_calls::{HookChain, hooks_of};
-use super::kept_agent::{Kept, KeptEnd, called, kept};
+use super::kept_agent::{EarlierAgentEnd, Kept, called, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, Outcome};
 use super::of_agent::OfAgent;
-use super::plan::{Offered, Plan};
+use super::plan::{Plan, TurnTools};
 use super::run_request::RunRequest;
 use super::session_run::InSession;
-use super::taking_over::InTeam;
+use super::taking_over::TeamRunState;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunTerms};
@@ -39,7 +39,7 @@ use crate::run::{
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::tool::{
-    BegunCompensation, Compensation, HeldBack, StepPlace, check_compensations, compensated, compensated_cancelled,
+    Compensation, CurrentStep, HeldBack, StartedCompensation, check_compensations, compensated, compensated_cancelled,
     continue_compensating, lived,
 };
 
@@ -49,7 +49,7 @@ pub(super) struct Run {
     pub(super) segment: Segment<OfAgent>,
     pub(super) plan: Arc<Plan>,
     /// Tools that are offered to the model in the current turn.
-    pub(super) offered: Arc<Offered>,
+    pub(super) offered: Arc<TurnTools>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) resources: Resources,
     pub(super) machine: AgentMachine,
@@ -58,13 +58,13 @@ pub(super) struct Run {
     /// The start event, until the hooks before the run have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
     /// The definition with which the run started, if it differs from the current one.
-    began_otherwise: Option<Box<BegunOtherwise>>,
+    began_otherwise: Option<Box<RecordedVersion>>,
     /// Session of the run, until its history is loaded.
     pub(super) session: Option<Box<InSession>>,
     pub(super) hooks: HookChain,
     compensation: Compensation,
     /// State for handoffs, if the agent belongs to a team: passed to the agent that takes over.
-    pub(super) team: Option<Box<InTeam>>,
+    pub(super) team: Option<Box<TeamRunState>>,
     pub(super) call_ids: Mutex<CallIds>,
     /// Time of the last record, if only the driver has been active since. Saves reading the clock.
     pub(super) moment: Option<Timestamp>,
@@ -72,7 +72,7 @@ pub(super) struct Run {
 
 /// An agent called by a step: either a run, or a call that waits until its step drops it, because
 /// the step dropped it before the crash too.
-type InStep = std::result::Result<Run, Box<HeldBack>>;
+type AgentInStep = std::result::Result<Run, Box<HeldBack>>;
 
 impl InSegment for Run {
     type Kind = OfAgent;
@@ -132,7 +132,7 @@ impl Run {
         request: RunRequest,
         step: Option<&Context>,
     ) -> Result<BoxFuture<'static, Result<RunEnd>>> {
-        let request = request.unlive();
+        let request = request.without_live();
         let run = match step {
             Some(cx) => match Self::in_step(plan, request, cx)? {
                 Ok(run) => run,
@@ -147,18 +147,18 @@ impl Run {
 
     /// Creates a run that is a step of the context's run. Events that are recorded for it already
     /// are replayed.
-    fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<InStep> {
+    fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<AgentInStep> {
         let shared = Arc::clone(cx.run());
         InSession::refuse_in_step(plan, &request)?;
         plan.check(&shared, &request.options.resources)?;
         let held_back = |base: &StepPath, lived| {
             let agent = format!("the agent `{}`", plan.name);
-            Ok(Err(Box::new(HeldBack::at(StepPlace::current(), base, agent, lived))))
+            Ok(Err(Box::new(HeldBack::at(CurrentStep::current(), base, agent, lived))))
         };
         // A new attempt at the step claims a new path. If an earlier attempt called the same agent
         // with the same request, the call continues there.
         if let Some(Kept { base, recorded, ended, decided }) = kept(plan, &request, cx) {
-            if let KeptEnd::HeldBack(lived) = ended {
+            if let EarlierAgentEnd::HeldBack(lived) = ended {
                 return held_back(&base, lived);
             }
             let mut run = Self::again(plan, request, Segment::within(shared, base, cx.path().clone()), recorded);
@@ -166,12 +166,12 @@ impl Run {
                 run.began_otherwise = None;
             }
             match ended {
-                KeptEnd::Stopped => run.record_further_start(),
+                EarlierAgentEnd::Stopped => run.record_restart(),
                 _ => run.settle_if_ended(),
             }
             return Ok(Ok(run));
         }
-        let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
+        let base = cx.claim(|| called(plan, &request)).inspect_err(CurrentStep::end_with)?;
         let segment = Segment::within(shared, base, cx.path().clone());
         let recorded = segment.recorded();
         let ends = |(_, path, kind): &(_, StepPath, EventKind)| {
@@ -188,7 +188,7 @@ impl Run {
                 let again = matches!(ended, Some(EventKind::AgentFailed { error }) if was_dropped_with_step(error));
                 let mut run = Self::again(plan, request, segment, recorded);
                 match again {
-                    true => run.record_further_start(),
+                    true => run.record_restart(),
                     false => run.settle_if_ended(),
                 }
                 Ok(Ok(run))
@@ -219,7 +219,7 @@ impl Run {
     ) -> Self {
         let RunRequest { conversation, max_steps, options, session, callbacks, .. } = request;
         let (shared, base) = (&segment.shared, &segment.base);
-        // The last start event counts: a later one may have recorded another version.
+        // The last start event counts: a later one may have recorded a different version.
         let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // The recorded terms win over the terms of the request that resumes the run.
         let new_terms = || RunTerms { max_steps, ..options.terms() };
@@ -250,17 +250,17 @@ impl Run {
         }
         let compensation = Compensation::new(terms.compensate && segment.is_run());
         let mut machine = AgentMachine::new(base.clone(), limits, output);
-        machine.in_round(StepPlace::round(&segment.step).is_some());
+        machine.in_round(CurrentStep::round(&segment.step).is_some());
         let hooks = hooks_of(plan, shared, &callbacks.0);
         let resources = plan.resources_in(shared, &options.resources);
-        let team = InTeam::of(plan, &options.resources, &terms.scopes, (&hooks, callbacks.0));
+        let team = TeamRunState::new(plan, &options.resources, &terms.scopes, (&hooks, callbacks.0));
         if team.is_some() {
             machine.in_team();
         }
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
         let began_otherwise = match segment.is_run() {
             true => None,
-            false => BegunOtherwise::of(plan, began.and_then(|began| began.definition.as_ref())),
+            false => RecordedVersion::if_different(plan, began.and_then(|began| began.definition.as_ref())),
         };
         let session = session.map(|session| Box::new(InSession::Asked(*session)));
         let mut run = Self {
@@ -286,19 +286,19 @@ impl Run {
                     run.compensation.replay(kind);
                     run.note_session(kind);
                 }
-                run.hand_up_recorded(path, kind);
-                run.hand_up_recorded_answer(path, kind);
+                run.replay_saved_state(path, kind);
+                run.replay_answer_state(path, kind);
                 run.machine.replay_one(path, kind);
                 if let EventKind::AgentHandoff(transfer) = kind
                     && *path == run.segment.base
                 {
-                    run.takes_over(&transfer.to);
+                    run.switch_agent(&transfer.to);
                 }
             }
             // Journals of earlier releases contain the instructions as the first message of the
             // conversation.
             if let Some(instructions) = &plan.instructions {
-                run.machine.recognise(instructions);
+                run.machine.detect_instructions(instructions);
             }
             return run;
         }
@@ -448,7 +448,7 @@ impl Run {
         Context::new(self.shared(), StepPath::root(), self.resources.clone()).granted(&self.scopes)
     }
 
-    async fn continue_compensation(&mut self, begun: BegunCompensation) -> Result<RunEnd> {
+    async fn continue_compensation(&mut self, begun: StartedCompensation) -> Result<RunEnd> {
         let cx = self.as_a_whole();
         let error = continue_compensating(self, cx, begun).await?;
         self.segment.keep().await?;
@@ -543,7 +543,7 @@ impl Run {
             }
             if matches!(command, Command::CallModel { .. }) && self.is_snapshot_due() {
                 self.moment = None;
-                Box::pin(self.keep_snapshot()).await?;
+                Box::pin(self.write_snapshot()).await?;
             }
             match command {
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
@@ -557,7 +557,7 @@ impl Run {
                     has_tools = false;
                 }
                 Command::EndStep { step } => {
-                    self.hand_up_turn();
+                    self.publish_turn_state();
                     let now = self.moment();
                     self.record_at(now, self.segment.base.clone(), EventKind::RunStep { step });
                     self.moment = Some(now);

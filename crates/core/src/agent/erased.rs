@@ -18,10 +18,10 @@ use crate::value::Encoded;
 
 /// An agent whose output is JSON.
 #[derive(Clone)]
-pub struct ErasedAgent(Arc<dyn Erased>);
+pub struct ErasedAgent(Arc<dyn AnyAgent>);
 
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
-trait Erased: Send + Sync {
+trait AnyAgent: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn answer_schema(&self) -> Value;
     fn outline(&self) -> AgentOutline;
@@ -41,7 +41,7 @@ impl<O: 'static> Agent<O> {
     }
 }
 
-impl<O: 'static> Erased for Agent<O> {
+impl<O: 'static> AnyAgent for Agent<O> {
     fn description(&self) -> &Arc<Description> {
         &self.description
     }
@@ -182,7 +182,8 @@ impl ErasedAgent {
         let description = self.description();
         let has_runtime = !Arc::ptr_eq(&description.host, Host::of_process());
         let host = if has_runtime { &*description.host } else { host };
-        // An `#[agent]` gets its model from the runtime, and a replaced agent calls no model.
+        // An `#[agent]` gets its model from the runtime, and a replaced agent does not call a
+        // model.
         if description.definition.is_some() || StandIn::of(host, ReplacedKind::Agent, &description.name).is_some() {
             return None;
         }

@@ -9,7 +9,7 @@ use crate::run::InSegment;
 
 impl Run {
     /// Records that the agent continues in a new attempt, with the current definition.
-    pub(super) fn record_further_start(&mut self) {
+    pub(super) fn record_restart(&mut self) {
         let recorded = self.segment.shared.log.records_below(&self.segment.base);
         let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
             EventKind::AgentStarted(began) if path == self.segment.base => Some(began),

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::Role;
-use crate::middleware::{self, AgentStep, AroundRun, Flow, Middleware};
+use crate::middleware::{self, AgentStep, Flow, Middleware, RunHooks};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::run::{RunEnd, RunShared, unless_cancelled};
@@ -33,9 +33,9 @@ pub(super) fn hooks_of(plan: &Plan, shared: &RunShared, of_request: &[Arc<dyn Mi
 
 impl Run {
     /// Returns the hooks that wrap the run, if this is a top-level run with middleware.
-    pub(super) fn around_run(&self) -> Option<AroundRun> {
+    pub(super) fn around_run(&self) -> Option<RunHooks> {
         let is_run = self.segment.is_run() && !self.first_hooks().is_empty();
-        is_run.then(|| AroundRun::of(&self.first_plan().name, &self.segment.shared)).flatten()
+        is_run.then(|| RunHooks::for_run(&self.first_plan().name, &self.segment.shared)).flatten()
     }
 
     pub(super) fn step_context(&self, path: &StepPath) -> Context {
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Returns true if hooks may replace an error by an answer. The end must not be recorded yet,
+    /// Returns true if hooks may replace an error with an answer. The end must not be recorded yet,
     /// and the error must not be final.
     pub(super) fn may_fall_back(&self, error: &Error) -> bool {
         let is_final =

@@ -23,14 +23,14 @@ pub(super) struct Kept {
     /// Step path below which the agent records.
     pub(super) base: StepPath,
     pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
-    pub(super) ended: KeptEnd,
+    pub(super) ended: EarlierAgentEnd,
     /// An operator allowed the agent to continue after its effects were in doubt.
     pub(super) decided: bool,
 }
 
 /// The end of an agent that an earlier attempt started.
 #[derive(Clone, Copy)]
-pub(super) enum KeptEnd {
+pub(super) enum EarlierAgentEnd {
     /// The agent ended normally or did not end.
     Own,
     /// The agent was stopped, so it continues.
@@ -43,7 +43,7 @@ pub(super) enum KeptEnd {
 /// like a tool. A failed agent also starts anew if the step failed afterwards, possibly because of
 /// it.
 pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Kept> {
-    let earlier = EarlierAttempts::of(cx)?;
+    let earlier = EarlierAttempts::read(cx)?;
     let called = called(plan, request).redacted(cx.host().redactor.as_ref());
     let all = &earlier.recorded;
     // Returns how the agent ended, or `None` if it starts anew.
@@ -51,12 +51,12 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
         let last = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
         let ended = match &all[last].2 {
             EventKind::AgentFailed { error } if was_dropped(error) => match earlier.held_back(base, last) {
-                Some(lived) => return Some((KeptEnd::HeldBack(lived), false)),
-                None => KeptEnd::Stopped,
+                Some(lived) => return Some((EarlierAgentEnd::HeldBack(lived), false)),
+                None => EarlierAgentEnd::Stopped,
             },
-            EventKind::AgentFailed { error } if was_stopped(&error.kind) => KeptEnd::Stopped,
+            EventKind::AgentFailed { error } if was_stopped(&error.kind) => EarlierAgentEnd::Stopped,
             EventKind::AgentFailed { .. } if earlier.has_failed_since(last) => return None,
-            _ => KeptEnd::Own,
+            _ => EarlierAgentEnd::Own,
         };
         let decided = earlier.is_asked_since(base, last);
         (plan.writes() || has_written(all, base) || decided).then_some((ended, decided))
@@ -75,7 +75,7 @@ fn is_of_agent(kind: &EventKind) -> bool {
     matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. })
 }
 
-/// Returns the call of an agent in the form in which it is recorded.
+/// Returns the call to an agent in the form in which it is recorded.
 pub(super) fn called(plan: &Plan, request: &RunRequest) -> NestedCall {
     let input = match &plan.instructions {
         Some(instructions) => request.conversation.clone().without_leading(instructions),

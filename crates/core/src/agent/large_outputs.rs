@@ -83,20 +83,20 @@ impl LargeOutputs {
 
     /// `true` if results of this tool may be saved. Excludes the built-in tools for answers and
     /// handoffs, and pieces of artifacts.
-    fn is_about(tool: &str) -> bool {
+    fn applies_to(tool: &str) -> bool {
         ![ANSWER_TOOL, TRANSFER_TOOL, READ_TOOL].contains(&tool)
     }
 
     /// Returns the maximum size of the tool's result, or `None` if the tool's own limit applies.
-    pub(super) fn room_for(tool: &str) -> Option<usize> {
-        Self::is_about(tool).then_some(MOST)
+    pub(super) fn max_size(tool: &str) -> Option<usize> {
+        Self::applies_to(tool).then_some(MOST)
     }
 
     /// Saves a large result as an artifact of its call, and returns the short result for the model.
-    pub(super) async fn put_away(self, cx: &Context, result: Arc<ToolResult>) -> Arc<ToolResult> {
+    pub(super) async fn save_if_large(self, cx: &Context, result: Arc<ToolResult>) -> Arc<ToolResult> {
         let read = result.content.as_ref().and_then(|content| content.text.as_ref());
         let size = read.unwrap_or(&result.output).len();
-        if size <= self.over || !result.status.is_success() || !Self::is_about(&result.name) {
+        if size <= self.over || !result.status.is_success() || !Self::applies_to(&result.name) {
             return result;
         }
         // The model reads a JSON string without its quotes, so the artifact is plain text in that

@@ -55,8 +55,8 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the form that is hashed as part of an agent's definition. It must not change: the
-    /// hash is compared with hashes in journals of earlier versions, which used another form of the
-    /// duration.
+    /// hash is compared with hashes in journals of earlier versions, which used a different form of
+    /// the duration.
     pub(crate) fn hashed_form(&self) -> Value {
         let mut form = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = form.as_object_mut() {

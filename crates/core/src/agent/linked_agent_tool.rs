@@ -29,7 +29,7 @@ impl AgentDefinition {
 impl LinkedAgentTool {
     async fn answer(&self, cx: &Context, arguments: &str) -> Result<ToolOutput, ToolError> {
         let answer = self.agent.asked(arguments)?.ask_in(cx).await;
-        answer.map(ToolOutput::encoded).map_err(|error| ToolError::of(&error))
+        answer.map(ToolOutput::encoded).map_err(|error| ToolError::from_error(&error))
     }
 }
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use self::agent_answer::Answer;
 use self::calls::Calls;
-use self::handoffs::Handoffs;
+use self::handoffs::HandoffState;
 pub(super) use self::handoffs::Transfer;
-use self::later_messages::Inbox;
+use self::later_messages::MessageInbox;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
@@ -107,9 +107,9 @@ pub(crate) struct AgentMachine {
     /// Number of answers that did not match the output type.
     misfits: u32,
     /// Handoff state, if the agent belongs to a team.
-    handoffs: Option<Box<Handoffs>>,
+    handoffs: Option<Box<HandoffState>>,
     /// Message state, if the run is live or has received a message.
-    inbox: Option<Box<Inbox>>,
+    inbox: Option<Box<MessageInbox>>,
     phase: Phase,
     /// Phase in which the agent failed. A further attempt continues there.
     stopped_in: Option<Box<Phase>>,
@@ -210,7 +210,7 @@ impl AgentMachine {
 
     /// Detects instructions at the start of the conversation, where journals of earlier releases
     /// have them.
-    pub(crate) fn recognise(&mut self, instructions: &Message) {
+    pub(crate) fn detect_instructions(&mut self, instructions: &Message) {
         self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
@@ -315,7 +315,7 @@ impl AgentMachine {
                     calls.exit();
                 }
                 if calls.all_ended() {
-                    self.end_tools();
+                    self.end_tool_calls();
                 }
             }
             // A snapshot omits the turn that the handoff ended, so the machine is before a model
@@ -331,7 +331,7 @@ impl AgentMachine {
             },
             // An earlier release ended the turn in which an agent had failed before it continued.
             (EventKind::RunStep { step }, Phase::Tools(_)) if *path == self.base && *step == self.turn => {
-                self.end_tools();
+                self.end_tool_calls();
                 self.begin_turn();
             }
             // An operator allows another attempt at a call that had failed for good.
@@ -419,7 +419,7 @@ impl AgentMachine {
         let is_failure = matches!(outcome, Some(Err(_)));
         // A failed agent may continue and then executes the calls that had not started.
         if !is_failure {
-            self.end_tools();
+            self.end_tool_calls();
         }
         // A hook answered before the first turn, so the answer is not in the conversation yet.
         if let Some(Ok(completed)) = &outcome
@@ -456,7 +456,7 @@ impl AgentMachine {
 
     /// Adds the results of the turn to the conversation, in the order of the calls. A call without
     /// a result gets a placeholder result.
-    fn end_tools(&mut self) {
+    fn end_tool_calls(&mut self) {
         if !matches!(self.phase, Phase::Tools(_)) {
             return;
         }
@@ -491,7 +491,7 @@ impl AgentMachine {
             None if exits => self.answer_of_exit(),
             None => None,
         };
-        // A turn that gives the final answer makes no handoff.
+        // A turn that gives the final answer cannot hand off.
         if let (Some(_), Some(handoffs)) = (&answer, &mut self.handoffs) {
             handoffs.wanted = None;
         }
@@ -504,17 +504,17 @@ impl AgentMachine {
         match &self.phase {
             Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
-            Phase::Model { called } => self.delivers().unwrap_or_else(|| self.call_model(called.is_some())),
+            Phase::Model { called } => self.deliver_command().unwrap_or_else(|| self.call_model(called.is_some())),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => {
                 let limit = self.limits.max_tool_calls_per_turn.max(1);
                 Command::CallTools(calls.pending(limit, self.handoffs.is_some()))
             }
-            Phase::StepDone { .. } => self.transfer_wanted().unwrap_or(Command::EndStep { step: self.turn }),
+            Phase::StepDone { .. } => self.handoff_command().unwrap_or(Command::EndStep { step: self.turn }),
             Phase::Misfit { problem } => {
                 Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
             }
-            Phase::Answered(answer) => self.delivers().unwrap_or_else(|| self.after_answer(answer)),
+            Phase::Answered(answer) => self.deliver_command().unwrap_or_else(|| self.after_answer(answer)),
         }
     }
 
@@ -568,13 +568,13 @@ pub(crate) fn interrupted(call: &ToolCall, effects: Effects) -> ToolResult {
         Effects::Write => "find out before you call it again",
         Effects::None | Effects::Read => "call it again if you still need it",
     };
-    let known = effects.when_stopped();
+    let known = effects.describe_interrupted();
     let output = format!("the program stopped while this tool was running; {known}: {then}");
     closed(call, ToolStatus::Interrupted, &output)
 }
 
 /// Returns the result of a call over the limit of its turn.
-fn surplus(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
+fn over_limit_result(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
     let output = format!(
         "you asked for {calls} tool calls at once, and only the first {limit} were made; this one was not, so make it in \
          a later turn if you still need it"
@@ -599,7 +599,7 @@ impl Conversation {
         if let Some(stopped_in) = machine.stopped_in.take() {
             machine.phase = *stopped_in;
         }
-        machine.end_tools();
+        machine.end_tool_calls();
         machine.conversation()
     }
 }

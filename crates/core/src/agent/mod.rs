@@ -7,7 +7,7 @@
 //!
 //! `definition` and `call` implement `#[agent]` functions. `team` implements handoffs between
 //! agents. `session_run` and `session_history` give a run the earlier messages of its session.
-//! [`AgentOutline`] describes an agent as data, for pictures and dry runs.
+//! [`AgentOutline`] describes an agent as data, for diagrams and dry runs.
 
 mod agent_parts;
 mod agent_settings;
@@ -84,7 +84,7 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream};
-use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList, ToolRef, ToolsetRef};
+use crate::tool::{CurrentStep, Effects, IntoTools, ReplacedKind, StandIn, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
 ///
@@ -141,7 +141,7 @@ struct Description {
     name: Arc<str>,
     model: ModelSource,
     instructions: Option<String>,
-    /// Description of the agent for its callers, such as other agents and clients.
+    /// Description of the agent for callers, such as other agents and clients.
     purpose: Option<Arc<str>>,
     tools: Vec<ToolRef>,
     toolsets: Vec<ToolsetRef>,
@@ -236,8 +236,8 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Changes less common settings: [`Limits`], [`ModelSettings`], or [`AgentSettings`]. The
-    /// latter contains both, and also a description, scopes and the state key of the answer. A
-    /// later call keeps the settings that it leaves unset.
+    /// latter contains both, and also a description, scopes and the state key of the answer.
+    /// Settings that a later call leaves unset keep their earlier values.
     #[doc(alias = "limits")]
     #[doc(alias = "description")]
     #[doc(alias = "grant")]
@@ -282,16 +282,16 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Marks the agent as created by an `#[agent]` function.
-    fn of_definition(self, definition: &'static AgentDefinition) -> Self {
+    fn with_definition(self, definition: &'static AgentDefinition) -> Self {
         self.changed(|agent| agent.definition = Some(definition))
     }
 
-    /// Sets the prompt of a call of the `#[agent]` function.
+    /// Sets the prompt that a call to the `#[agent]` function created.
     fn asking(self, prompt: Prompt) -> Self {
         self.changed(|agent| agent.prompt = Some(Arc::new(prompt)))
     }
 
-    /// Replaces the prompt by the recorded instructions of a run, if there are any.
+    /// Removes the prompt, and sets the recorded instructions of a run, if there are any.
     fn instructed(self, instructions: Option<&str>) -> Self {
         self.changed(|agent| {
             agent.prompt = None;
@@ -299,8 +299,8 @@ impl<O: 'static> Agent<O> {
         })
     }
 
-    /// Plans the agent for a step of another run. An agent without a runtime uses the runtime of
-    /// the step.
+    /// Builds the plan for executing the agent in a step of another run. An agent without a runtime
+    /// uses the runtime of the step.
     fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
         let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
         if has_runtime {
@@ -395,9 +395,9 @@ impl<O: 'static> Agent<O> {
 
     /// Runs the agent as a step of the run that the context belongs to, and returns its answer. The
     /// agent's events are recorded below that step, the agent stops when that run ends, and after a
-    /// crash recorded work is not repeated. With a context that belongs to no run, this is
-    /// [`run`](Self::run). The agent has the grants of the context in addition to its own and those
-    /// of the request.
+    /// crash recorded work is not repeated. If the context does not belong to a run, this is the
+    /// same as [`run`](Self::run). The agent has its own grants, the grants of the request and
+    /// those of the context.
     ///
     /// The run id of the request is ignored.
     ///
@@ -409,7 +409,7 @@ impl<O: 'static> Agent<O> {
     pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let ended = self.end_in(cx, request.into()).await;
         let ended = ended.and_then(|ended| self.result(ended));
-        noted(ended.inspect_err(|error| StepPlace::note_failure(|| Failure::from(error))))
+        noted(ended.inspect_err(|error| CurrentStep::note_failure(|| Failure::from(error))))
     }
 
     /// Runs the agent as a step and returns its answer as JSON.
@@ -421,14 +421,14 @@ impl<O: 'static> Agent<O> {
 
     async fn end_in(&self, cx: &Context, request: RunRequest) -> Result<crate::run::RunEnd> {
         let plan = self.plan_in(cx)?;
-        StepPlace::until_turn_of_caller(plan.effect()).await;
+        CurrentStep::until_turn_of_caller(plan.effect()).await;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
         let request = plan.asked(request).granted_as(cx.grants());
         let end = around.poll(driver::Run::start(&plan, request, step)?).await?;
         if self.output.form() != AnswerForm::Text
             && end.completed.ends_loop_without_answer()
-            && let Some(round) = StepPlace::round(cx.path())
+            && let Some(round) = CurrentStep::round(cx.path())
         {
             // `exit_loop` ended the round without a value of the output type. The round now drops
             // this future, so it must not return.
@@ -506,7 +506,7 @@ impl<O: 'static> Agent<O> {
 
     /// Returns a handle to a run of this agent whose task exists already.
     pub(crate) fn attached(&self, life: Life) -> RunHandle<RunResult<O>> {
-        RunHandle::of(life, decoder(self.output.clone()))
+        RunHandle::from_task(life, decoder(self.output.clone()))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 type Outcome = Result<Box<ModelResponse>, Arc<ModelError>>;
 
 /// An attempt after the hooks on the way in.
-struct Hooked {
+struct HookedModelCall {
     step: ModelStep,
     /// Number of middleware layers that see the outcome on the way out.
     depth: usize,
@@ -33,7 +33,7 @@ struct Hooked {
 }
 
 /// Result of an attempt after the hooks on the way out.
-enum Attempted {
+enum AttemptOutcome {
     Answered(Box<ModelResponse>),
     /// The attempt failed, and middleware provided an answer.
     Replaced {
@@ -53,8 +53,8 @@ enum Next {
     Retry { error: Arc<ModelError>, after: Duration },
 }
 
-impl Attempted {
-    fn of(outcome: Outcome) -> Self {
+impl AttemptOutcome {
+    fn from_result(outcome: Outcome) -> Self {
         match outcome {
             Ok(response) => Self::Answered(response),
             Err(error) => Self::Failed(error),
@@ -96,7 +96,7 @@ impl Run {
                 self.ask_model(path, &*model, request).await
             };
             let attempted = match hooked {
-                None => Attempted::of(outcome),
+                None => AttemptOutcome::from_result(outcome),
                 Some(hooked) => Box::pin(self.after_model(path, hooked, outcome, &mut model)).await?,
             };
             let (error, after) = match self.record_attempt(path, &model, attempted) {
@@ -112,35 +112,35 @@ impl Run {
     }
 
     /// Records the outcome of an attempt, unless the call is retried.
-    fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: Attempted) -> Next {
+    fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: AttemptOutcome) -> Next {
         match attempted {
-            Attempted::Answered(mut response) => {
+            AttemptOutcome::Answered(mut response) => {
                 self.save_with_model(path, &mut response);
                 let now = self.segment.shared.now();
                 self.record_at(now, path.clone(), EventKind::ModelCompleted(Arc::from(response)));
                 self.moment = Some(now);
                 Next::Ended(Ok(()))
             }
-            Attempted::Replaced { error, mut response } => {
+            AttemptOutcome::Replaced { error, mut response } => {
                 self.save_with_model(path, &mut response);
                 self.record_retry(path, &error, Duration::ZERO);
                 self.record_model_start(path, model);
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::from(response)));
                 Next::Ended(Ok(()))
             }
-            Attempted::Failed(error) => match self.retry_wait(&error) {
+            AttemptOutcome::Failed(error) => match self.retry_wait(&error) {
                 Some(after) => Next::Retry { error, after },
                 None => {
                     self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
                     Next::Ended(Err(error))
                 }
             },
-            Attempted::Again { error, after } => Next::Retry { error, after },
+            AttemptOutcome::Again { error, after } => Next::Retry { error, after },
         }
     }
 
     /// Calls the hooks on the way in, up to the first that provides an answer or fails.
-    async fn before_model(&self, path: &StepPath, model: &Arc<dyn Model>) -> Result<Box<Hooked>> {
+    async fn before_model(&self, path: &StepPath, model: &Arc<dyn Model>) -> Result<Box<HookedModelCall>> {
         let step = ModelStep {
             request: self.model_request(),
             model: Arc::clone(model),
@@ -151,14 +151,14 @@ impl Run {
             notes: Vec::new(),
             places: Vec::new(),
         };
-        let mut hooked = Box::new(Hooked { step, depth: 0, outcome: None });
+        let mut hooked = Box::new(HookedModelCall { step, depth: 0, outcome: None });
         for hook in self.hooks.iter() {
             hooked.outcome = match hook.before_model(&mut hooked.step).await {
                 Ok(Flow::Continue) => {
                     hooked.depth += 1;
                     continue;
                 }
-                Ok(Flow::Return(response)) => Some(Ok(self.by_hook(Box::new(response), hook.name()))),
+                Ok(Flow::Return(response)) => Some(Ok(self.mark_answered_by(Box::new(response), hook.name()))),
                 Err(Error::Model(error)) => Some(Err(error)),
                 Err(error) => return Err(error),
             };
@@ -172,11 +172,11 @@ impl Run {
     async fn after_model(
         &mut self,
         path: &StepPath,
-        hooked: Box<Hooked>,
+        hooked: Box<HookedModelCall>,
         mut outcome: Outcome,
         model: &mut Arc<dyn Model>,
-    ) -> Result<Attempted> {
-        let Hooked { mut step, depth, outcome: _ } = *hooked;
+    ) -> Result<AttemptOutcome> {
+        let HookedModelCall { mut step, depth, outcome: _ } = *hooked;
         let hooks = Arc::clone(&self.hooks);
         let mut failed = None;
         for hook in hooks[..depth].iter().rev() {
@@ -191,12 +191,12 @@ impl Run {
                     // The failed attempt is recorded too, before the replacement.
                     Ok(Flow::Return(Recovery::Answer(response))) => {
                         failed = Some(Arc::clone(error));
-                        outcome = Ok(self.by_hook(response, hook.name()));
+                        outcome = Ok(self.mark_answered_by(response, hook.name()));
                     }
                     // The outer hooks see only the outcome of the next attempt.
                     Ok(Flow::Return(Recovery::Again { after })) => {
                         *model = Arc::clone(&step.model);
-                        return Ok(Attempted::Again { error: Arc::clone(error), after });
+                        return Ok(AttemptOutcome::Again { error: Arc::clone(error), after });
                     }
                     Err(Error::Model(other)) => *error = other,
                     Err(error) => return self.ended_by(path, outcome, error),
@@ -205,14 +205,14 @@ impl Run {
         }
         *model = Arc::clone(&step.model);
         Ok(match (outcome, failed) {
-            (Ok(response), Some(error)) => Attempted::Replaced { error, response },
-            (outcome, _) => Attempted::of(outcome),
+            (Ok(response), Some(error)) => AttemptOutcome::Replaced { error, response },
+            (outcome, _) => AttemptOutcome::from_result(outcome),
         })
     }
 
     /// Records the outcome of the call before a hook's error ends the run. The call was made and
     /// had a cost.
-    fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<Attempted> {
+    fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<AttemptOutcome> {
         let kind = match outcome {
             Ok(response) => EventKind::ModelCompleted(Arc::from(response)),
             Err(failed) => EventKind::ModelFailed { error: Arc::new(Failure::from(&*failed)) },
@@ -256,7 +256,7 @@ impl Run {
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
             stream: self.segment.shared.log.wants_deltas(),
-            retried_by_caller: self.is_patient(),
+            retried_by_caller: self.retries_automatically(),
         }
     }
 
@@ -314,7 +314,7 @@ impl Run {
     }
 
     /// Marks an answer as provided by middleware.
-    fn by_hook(&self, response: Box<ModelResponse>, by: &str) -> Box<ModelResponse> {
+    fn mark_answered_by(&self, response: Box<ModelResponse>, by: &str) -> Box<ModelResponse> {
         let mut response = self.with_call_ids(response);
         response.answered_by = Some(by.into());
         response

@@ -25,14 +25,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 impl Run {
     /// `true` if the run retries failed calls automatically: it is durable, and no middleware
     /// handles retries.
-    pub(super) fn is_patient(&self) -> bool {
+    pub(super) fn retries_automatically(&self) -> bool {
         self.segment.shared.log.is_durable() && !self.hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
     /// Returns the delay before a failed call is retried, or `None` if it is not retried.
     pub(super) fn retry_wait(&self, error: &ModelError) -> Option<Duration> {
         let made = u32::try_from(self.machine.attempts().len()).unwrap_or(u32::MAX);
-        if !self.is_patient()
+        if !self.retries_automatically()
             || made >= MAX_RETRIES
             || !error.is_retryable()
             || error.kind() == ModelErrorKind::Timeout(TimeoutKind::Total)

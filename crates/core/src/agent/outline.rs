@@ -1,5 +1,5 @@
 //! `AgentOutline`: an agent as data: its model, tools, toolsets, and the agents and workflows among
-//! its tools. Creating an outline calls no model and fetches no toolset.
+//! its tools. Creating an outline does not call a model or fetch a toolset.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct ToolOutline {
 pub(crate) struct WorkflowName(pub(crate) Arc<str>);
 
 impl ToolOutline {
-    fn of(tool: &ToolRef) -> Self {
+    fn new(tool: &ToolRef) -> Self {
         let inside = tool.inside();
         let of = |inside: &dyn Any| inside.downcast_ref::<AgentOutline>().cloned().map(Box::new);
         Self {
@@ -116,7 +116,7 @@ impl AgentOutline {
         Self {
             name: Arc::clone(&of.name),
             model: model.unwrap_or_default(),
-            tools: of.tools.iter().chain(reads.as_ref()).map(ToolOutline::of).collect(),
+            tools: of.tools.iter().chain(reads.as_ref()).map(ToolOutline::new).collect(),
             toolsets: of.toolsets.iter().map(|toolset| Arc::clone(toolset.name())).collect(),
             handoffs: of.targets.iter().map(|target| Arc::clone(&target.name)).collect(),
             team: of.members.iter().map(Self::of).collect(),

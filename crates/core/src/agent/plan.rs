@@ -11,7 +11,7 @@ use super::limits::Limits;
 use super::output_key::OutputKey;
 use super::replaced_model::ReplacedModel;
 use super::run_request::RunRequest;
-use super::team::{TeamPlan, TransferTool};
+use super::team::{HandoffTool, TeamPlan};
 use super::typed_output::{AnswerTool, Output, OutputRule};
 use super::{Description, prompt};
 use crate::definition::Known;
@@ -21,7 +21,7 @@ use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::{ResourceKey, Resources};
-use crate::run::{Host, RunOwn, RunShared, check_resources};
+use crate::run::{Host, RunData, RunShared, check_resources};
 use crate::tool::{
     NeededResource, Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest, ToolRef, ToolsetRef,
 };
@@ -30,10 +30,10 @@ pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) model: Arc<dyn Model>,
     pub(super) instructions: Option<Arc<Message>>,
-    /// Default conversation if the request has none.
+    /// Conversation of a request that has none.
     opening: Conversation,
     /// Tools that are available without fetching toolsets.
-    pub(super) offered: Arc<Offered>,
+    pub(super) offered: Arc<TurnTools>,
     /// The same tools as a registry, to which fetched tools are added.
     registry: Registry,
     pub(super) toolsets: Vec<ToolsetRef>,
@@ -46,7 +46,7 @@ pub(super) struct Plan {
     pub(super) resources: Resources,
     /// Resources of the agent only.
     own_resources: Resources,
-    /// Resources that the tools need, each with the name of the tool.
+    /// Resources that the tools need, each with a description of the tool for error messages.
     needs: Vec<(ResourceKey, String)>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
@@ -61,7 +61,7 @@ pub(super) struct Plan {
 
 /// The tools of a turn.
 #[derive(Default)]
-pub(super) struct Offered {
+pub(super) struct TurnTools {
     pub(super) tools: BTreeMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
     /// `true` if a tool requires approval or is answered by a person.
@@ -70,7 +70,7 @@ pub(super) struct Offered {
     fetched: Vec<Arc<[ToolRef]>>,
 }
 
-impl Offered {
+impl TurnTools {
     fn new(registry: &Registry, fetched: Vec<Arc<[ToolRef]>>) -> Arc<Self> {
         let tools = registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect();
         let asks = registry.tools().any(|tool| tool.definition().policy.approve || tool.asks());
@@ -124,7 +124,7 @@ impl Plan {
             registered.map_err(|error| description.build_error(error.to_string()))?;
         }
         if !description.targets.is_empty() {
-            registry.register(TransferTool::new(&description.targets)).map_err(|_| {
+            registry.register(HandoffTool::new(&description.targets)).map_err(|_| {
                 description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
             })?;
         }
@@ -146,8 +146,8 @@ impl Plan {
             (None, Some(definition)) => host.open(&definition.model_in(host)?)?,
             (None, None) => host.open(&description.model)?,
         };
-        // The values of the application are known now, so the prompt of an `#[agent]` can be
-        // rendered.
+        // The values of `{app:key}` placeholders are known now, so the prompt of an `#[agent]` can
+        // be rendered.
         let (prompted, opening) = match &description.prompt {
             Some(prompt) => {
                 let rendered = prompt.rendered(&host.app).map_err(|problem| description.build_error(problem))?;
@@ -189,7 +189,7 @@ impl Plan {
             model,
             instructions: instructions.map(|text| Arc::new(Message::system(text))),
             opening,
-            offered: Offered::new(&registry, Vec::new()),
+            offered: TurnTools::new(&registry, Vec::new()),
             registry,
             toolsets: toolsets.clone(),
             settings: Arc::new(settings),
@@ -226,7 +226,7 @@ impl Plan {
     ///
     /// # Errors
     /// If a toolset cannot be fetched, or one of its tools cannot be used by the agent.
-    pub(super) async fn fetched(&self, before: &Arc<Offered>, resources: &Resources) -> Result<Arc<Offered>> {
+    pub(super) async fn fetched(&self, before: &Arc<TurnTools>, resources: &Resources) -> Result<Arc<TurnTools>> {
         let mut fetched = Vec::with_capacity(self.toolsets.len());
         for toolset in &self.toolsets {
             fetched.push(toolset.tools().await?);
@@ -243,13 +243,13 @@ impl Plan {
             check_resources(&self.name, resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
             registry.register(tool)?;
         }
-        Ok(Offered::new(&registry, fetched))
+        Ok(TurnTools::new(&registry, fetched))
     }
 
     /// Returns the resources of the agent in a run. For each type the order of precedence is:
     /// request, agent, run, host.
     pub(super) fn resources_in(&self, run: &RunShared, request: &Resources) -> Resources {
-        let of_run = run.own().map(RunOwn::resources).filter(|own| !own.is_empty());
+        let of_run = run.own().map(RunData::resources).filter(|own| !own.is_empty());
         if of_run.is_none() && request.is_empty() {
             return self.resources.clone();
         }
@@ -270,22 +270,22 @@ impl Plan {
         self.others().try_for_each(|other| other.check(run, request))
     }
 
-    /// `true` if a tool declares a compensation.
+    /// `true` if a tool of the agent or its team declares a compensation.
     pub(super) fn is_undone(&self) -> bool {
         let is_undone =
             |plan: &Self| plan.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some());
         is_undone(self) || self.others().any(|other| is_undone(other))
     }
 
-    /// Returns all tools, each with the schema of its result if known.
+    /// Returns the tools of the agent and its team, each with the schema of its result if known.
     pub(super) fn described_tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
         let plans = std::iter::once(self).chain(self.others().map(|other| &**other));
         let tools = plans.flat_map(|plan| plan.offered.tools.values());
         tools.map(|tool| (Arc::clone(tool.definition()), tool.output_schema())).collect()
     }
 
-    /// Checks the resources before a run exists. Resources that are created for each run are not
-    /// missing.
+    /// Checks the resources before a run exists. Resources that are created for each run do not
+    /// count as missing.
     pub(super) fn check_built(&self) -> Result<()> {
         let made = |key: &ResourceKey| self.host.factories.makes(*key);
         let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
@@ -297,7 +297,8 @@ impl Plan {
     }
 }
 
-/// Returns the resources that a tool needs, each with the tool. A replaced tool needs no resources.
+/// Returns the resources that a tool needs, each with a description of the tool. A tool that a test
+/// replaces needs no resources.
 fn needs_of(tool: &ToolRef, host: &Host) -> Vec<(ResourceKey, String)> {
     let needs = NeededResource::all_of(tool, "").into_iter().filter(|need| !need.is_replaced(host));
     needs.map(|need| (need.key, need.by)).collect()

@@ -29,8 +29,8 @@ enum Piece {
     App { key: &'static str, optional: bool },
 }
 
-/// The final texts.
-pub(super) struct Rendered {
+/// The rendered instruction and message.
+pub(super) struct RenderedPrompt {
     pub(super) instruction: Option<String>,
     pub(super) message: String,
 }
@@ -84,8 +84,9 @@ impl Prompt {
         self.message.is_some() || !self.arguments.is_empty()
     }
 
-    /// Returns the final texts, or an error message if a value is missing or has no JSON form.
-    pub(super) fn rendered(&self, app: &BTreeMap<String, Value>) -> Result<Rendered, String> {
+    /// Returns the rendered instruction and message, or an error message if a value is missing or
+    /// has no JSON form.
+    pub(super) fn rendered(&self, app: &BTreeMap<String, Value>) -> Result<RenderedPrompt, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
         }
@@ -102,7 +103,7 @@ impl Prompt {
             (Some(message), None) if message.trim().is_empty() => BLANK.to_owned(),
             (Some(message), None) => message,
         };
-        Ok(Rendered { instruction, message })
+        Ok(RenderedPrompt { instruction, message })
     }
 }
 

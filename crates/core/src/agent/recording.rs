@@ -50,7 +50,7 @@ impl Run {
                     self.record(path, EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
                 }
                 OpenStep::Tool { path, call } => {
-                    let known = effects_of_begun(&self.segment.shared, &path).when_stopped();
+                    let known = effects_of_begun(&self.segment.shared, &path).describe_interrupted();
                     let output = format!("{reason} while this tool was running; {known}");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
                     self.segment.shared.close_below(&path, reason);

@@ -277,7 +277,7 @@ impl RunRequest {
 impl RunRequest {
     /// Removes the live option, for a caller that has no handle to send messages or to close the
     /// run.
-    pub(super) fn unlive(mut self) -> Self {
+    pub(super) fn without_live(mut self) -> Self {
         self.options.live = None;
         self
     }

@@ -29,7 +29,7 @@ impl Run {
         saved.change(key, Some(value));
         let saved = Arc::new(saved);
         self.check_size(key, &saved)?;
-        self.hand_up_answer(&saved);
+        self.publish_answer_state(&saved);
         let mut completed = completed;
         Arc::make_mut(&mut completed).saved = saved.recorded();
         Ok(completed)
@@ -41,7 +41,7 @@ impl Run {
         if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
             let mut saved = SavedByStep::default();
             saved.change(EXIT, Some(without_output));
-            self.hand_up_answer(&saved);
+            self.publish_answer_state(&saved);
             Arc::make_mut(&mut completed).saved = Arc::new(saved).recorded();
         }
         completed
@@ -67,19 +67,19 @@ impl Run {
         Err(Error::State { key: key.to_string(), problem })
     }
 
-    fn hand_up_answer(&self, saved: &SavedByStep) {
+    fn publish_answer_state(&self, saved: &SavedByStep) {
         let Segment { base, step, shared, .. } = &self.segment;
         let place = shared.log.place_of(|path| path == base);
         shared.states_or_new().apply(step, saved, place);
     }
 
     /// Applies the recorded state of an answer.
-    pub(super) fn hand_up_recorded_answer(&self, path: &StepPath, kind: &EventKind) {
+    pub(super) fn replay_answer_state(&self, path: &StepPath, kind: &EventKind) {
         if let EventKind::AgentCompleted(completed) = kind
             && *path == self.segment.base
             && let Some(saved) = &completed.saved
         {
-            self.hand_up_answer(saved);
+            self.publish_answer_state(saved);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Run {
 
     /// Returns the result of a call, or an error result for the model if the call saved more state
     /// than a record may contain.
-    pub(super) fn within_saved(&self, call: &StepPath, result: Arc<ToolResult>) -> Arc<ToolResult> {
+    pub(super) fn check_saved_size(&self, call: &StepPath, result: Arc<ToolResult>) -> Arc<ToolResult> {
         let size = self.segment.shared.states().map_or(0, |states| states.size(call));
         match size > MOST_SAVED && result.status.is_success() {
             true => Arc::new(ToolResult {
@@ -54,27 +54,27 @@ impl Run {
         let saved = Arc::new(Arc::unwrap_or_clone(saved).at(place));
         response.saved = saved.recorded();
         self.segment.shared.states_or_new().end_with(model, saved);
-        self.hand_up_model(model);
+        self.publish_model_state(model);
     }
 
-    fn hand_up_model(&self, model: &StepPath) {
+    fn publish_model_state(&self, model: &StepPath) {
         let Segment { base, step, shared, .. } = &self.segment;
         let place = shared.log.place_of(|path| path == base);
-        shared.states_or_new().hand_up(model, step, place);
+        shared.states_or_new().merge_into_parent(model, step, place);
     }
 
     /// Applies the recorded state of a completed turn, or of all turns that a snapshot replaces.
-    pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
+    pub(super) fn replay_saved_state(&self, path: &StepPath, kind: &EventKind) {
         let Segment { base, step, shared, .. } = &self.segment;
         let place = || shared.log.place_of(|path| path == base);
         match kind {
-            EventKind::RunStep { .. } if path == base => self.hand_up_turn(),
+            EventKind::RunStep { .. } if path == base => self.publish_turn_state(),
             EventKind::ModelCompleted(response) if response.saved.is_some() && path.is_step_of(base) => {
-                self.hand_up_model(path);
+                self.publish_model_state(path);
             }
             EventKind::RunAdvanced(_) if path == base => {
                 if let Some(mut states) = shared.states() {
-                    states.hand_up(base, step, place());
+                    states.merge_into_parent(base, step, place());
                 }
             }
             _ => {}
@@ -82,7 +82,7 @@ impl Run {
     }
 
     /// Makes the state that the calls of a completed turn saved visible to the next turn.
-    pub(super) fn hand_up_turn(&self) {
+    pub(super) fn publish_turn_state(&self) {
         let Segment { base, step, shared, .. } = &self.segment;
         let Some(mut states) = shared.states() else { return };
         let calls =
@@ -92,6 +92,6 @@ impl Run {
         }
         // For the enclosing step, all turns of an agent are one call, so they share its position.
         let place = shared.log.place_of(|path| path == base);
-        calls.iter().for_each(|call| states.hand_up(call, step, place));
+        calls.iter().for_each(|call| states.merge_into_parent(call, step, place));
     }
 }

@@ -11,13 +11,13 @@ use crate::session::{PastRun, Window, summary_message, transcript};
 use crate::store::{Store, StoreError, StoreErrorKind};
 
 /// The contribution of a completed run to its session, and the run before it.
-pub(super) type Past = (PastRun, Option<RunId>);
+pub(super) type PastRunWithPredecessor = (PastRun, Option<RunId>);
 
 /// Maximum size of the text that is summarized at once, in windows.
 const SUMMED_UP: u32 = 4;
 
 /// The history of a session, as seen by a run that continues it.
-pub(super) struct PastRuns {
+pub(super) struct HistoryReader {
     store: Arc<dyn Store>,
     /// The newest run.
     last: RunId,
@@ -26,16 +26,16 @@ pub(super) struct PastRuns {
     window: Window,
     /// The runs in the window, newest first, each with its predecessor. Only filled if a summary is
     /// configured.
-    taken: Vec<(RunId, Past)>,
+    taken: Vec<(RunId, PastRunWithPredecessor)>,
     /// The newest run that did not fit.
     left: Option<RunId>,
     /// The summary that precedes the runs in the window.
     front: Option<Arc<SessionSummarized>>,
-    /// `true` if this run has made a summary, so it makes no second one.
+    /// `true` if this run has made a summary, so it does not make a second one.
     has_summed_up: bool,
 }
 
-impl PastRuns {
+impl HistoryReader {
     pub(super) fn new(
         store: Arc<dyn Store>,
         last: RunId,
@@ -56,7 +56,7 @@ impl PastRuns {
     /// it was read already. `own` is the summary that the new run has recorded.
     pub(super) async fn read(
         &mut self,
-        mut known: Option<Past>,
+        mut known: Option<PastRunWithPredecessor>,
         own: Option<Arc<SessionSummarized>>,
     ) -> Result<(), StoreError> {
         let mut already = std::mem::take(&mut self.taken).into_iter();
@@ -98,7 +98,7 @@ impl PastRuns {
     /// Returns the text to summarize and the newest run that it contains. Returns `None` if all
     /// runs fit, or if this run has tried already. Half of the window stays unsummarized, so that
     /// the next runs fit without a new summary.
-    pub(super) async fn to_sum_up(&self) -> Result<Option<(RunId, String)>, StoreError> {
+    pub(super) async fn text_to_summarize(&self) -> Result<Option<(RunId, String)>, StoreError> {
         let Some(left) = self.left.as_ref().filter(|_| self.sums_up && !self.has_summed_up) else { return Ok(None) };
         let SessionWindow { runs, tokens, .. } = self.limits;
         let mut half = Window::new(self.limits.runs((runs / 2).max(1)).tokens(tokens / 2));
@@ -128,12 +128,12 @@ impl PastRuns {
 }
 
 /// Reads the contribution of a completed run to its session, and the run before it.
-pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<Past, StoreError> {
-    past_of(run, &read_events(store, run, 0).await?)
+pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<PastRunWithPredecessor, StoreError> {
+    past_run_from_events(run, &read_events(store, run, 0).await?)
 }
 
 /// Returns the contribution of a completed run, given its journal.
-pub(super) fn past_of(run: &RunId, events: &[Event]) -> Result<Past, StoreError> {
+pub(super) fn past_run_from_events(run: &RunId, events: &[Event]) -> Result<PastRunWithPredecessor, StoreError> {
     let place = events.iter().find_map(place_of).ok_or_else(|| {
         let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
         StoreError::new(StoreErrorKind::Damaged, message)

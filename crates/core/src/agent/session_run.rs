@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::driver::Run;
 use super::plan::Plan;
 use super::run_request::RunRequest;
-use super::session_history::{Past, PastRuns, past_of};
+use super::session_history::{HistoryReader, PastRunWithPredecessor, past_run_from_events};
 use super::session_summary::check_summary;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary};
@@ -43,7 +43,7 @@ pub(super) struct Begun {
     pub(super) window: SessionWindow,
     pub(super) summary: Option<Arc<Summary>>,
     /// The previous run, if it was read while starting.
-    past: Option<Past>,
+    past: Option<PastRunWithPredecessor>,
     /// The summary that this run has recorded.
     summarized: Option<Arc<SessionSummarized>>,
 }
@@ -63,7 +63,7 @@ impl InSession {
     }
 
     /// Restores the session of a run from its start event.
-    fn of(started: &RunStarted) -> Option<Box<Self>> {
+    fn from_start_event(started: &RunStarted) -> Option<Box<Self>> {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
         let (place, window, summary) =
             (SessionPlace::clone(place), agent.window.unwrap_or_default(), agent.summary.clone());
@@ -79,7 +79,7 @@ impl InSession {
         let host = &plan.host;
         match &host.store {
             None => return Err(StoreError::no_store_for_sessions().into()),
-            Some(store) if !store.keeps_sessions() => return Err(StoreError::keeps_no_sessions().into()),
+            Some(store) if !store.keeps_sessions() => return Err(StoreError::sessions_unsupported().into()),
             Some(_) => session.check()?,
         }
         if let Some(summary) = &session.summary {
@@ -98,7 +98,7 @@ impl Run {
     /// Replays an event that an earlier process recorded.
     pub(super) fn note_session(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::RunStarted(started) => self.session = InSession::of(started),
+            EventKind::RunStarted(started) => self.session = InSession::from_start_event(started),
             EventKind::SessionSummarized(summarized) => {
                 if let Some(InSession::Begun(begun)) = self.session.as_deref_mut() {
                     begun.summarized = Some(Arc::clone(summarized));
@@ -125,13 +125,13 @@ impl Run {
             None if self.segment.shared.is_stopping() => Error::Draining,
             None => Error::Cancelled { reason: self.segment.shared.cancel_reason() },
         };
-        self.never_began(&error.to_string()).await;
+        self.cancel_uncertain_start(&error.to_string()).await;
         Err(error)
     }
 
     /// Handles a run that was stopped while its start was being written. The store may contain the
     /// run nevertheless. It is cancelled there, since it would block the session.
-    async fn never_began(&self, reason: &str) {
+    async fn cancel_uncertain_start(&self, reason: &str) {
         let Some(InSession::Beginning(first)) = self.session.as_deref() else { return };
         let Some(store) = &self.segment.shared.host.store else { return };
         let run = &first.run_id;
@@ -167,9 +167,10 @@ impl Run {
             return Ok(());
         };
         let (summary, known) = (summary.clone(), past.take());
-        let mut history = PastRuns::new(self.segment.shared.host.require_store()?, after, *window, summary.as_deref());
+        let mut history =
+            HistoryReader::new(self.segment.shared.host.require_store()?, after, *window, summary.as_deref());
         history.read(known, summarized.take()).await?;
-        if let (Some(summary), Some(left_out)) = (&summary, history.to_sum_up().await?) {
+        if let (Some(summary), Some(left_out)) = (&summary, history.text_to_summarize().await?) {
             let summarized = Box::pin(self.sum_up(summary, left_out)).await?;
             history.read(None, Some(summarized)).await?;
         }
@@ -206,7 +207,7 @@ impl Run {
                     if looks.is_multiple_of(LOOKS)
                         && let Some(left) = left_in(&shared.host, &store, id).await?
                     {
-                        return Err(StoreError::session_left(id, &left).into());
+                        return Err(StoreError::session_abandoned(id, &left).into());
                     }
                     if !session.waits {
                         return Err(error.into());
@@ -236,7 +237,7 @@ impl Run {
         store: &Arc<dyn Store>,
         session: &Session,
         id: &Arc<str>,
-    ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>> {
+    ) -> Result<Option<(EventKind, SessionPlace, Option<PastRunWithPredecessor>)>> {
         let shared = self.shared();
         let known = store.session(id).await?;
         let caller = shared.own().and_then(|own| own.began.caller());
@@ -256,9 +257,9 @@ impl Run {
                     }
                     events => events?,
                 };
-                let state = state_of(&events).of_session();
+                let state = state_of(&events).session_values();
                 let artifacts = session_artifacts(after, &events);
-                let past = past_of(after, &events)?;
+                let past = past_run_from_events(after, &events)?;
                 // A common mistake: sending the whole conversation again, although the session
                 // contains it.
                 if repeats(&started.input, &past.0.messages) {
@@ -275,7 +276,7 @@ impl Run {
         let kind = self.segment.begins(started).with_parts(&self.plan.parts().id);
         let kind = kind.with_session(place.clone(), state, artifacts);
         let first = shared.log.first(shared.now(), kind.clone());
-        // Set before the write: if this future is dropped meanwhile, `never_began` has to look for
+        // Set before the write: if this future is dropped meanwhile, `cancel_uncertain_start` has to look for
         // the run in the store.
         self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
         let begun = shared.log.begin(first).await;

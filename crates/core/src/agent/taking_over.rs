@@ -13,7 +13,7 @@ use crate::middleware::Middleware;
 use crate::resource::Resources;
 
 /// State of a run that an agent needs when it takes over.
-pub(super) struct InTeam {
+pub(super) struct TeamRunState {
     first: Arc<Plan>,
     /// Hooks of the run and of its first agent.
     hooks: HookChain,
@@ -27,8 +27,8 @@ pub(super) struct InTeam {
     pub(super) problem: Option<Error>,
 }
 
-impl InTeam {
-    pub(super) fn of(
+impl TeamRunState {
+    pub(super) fn new(
         plan: &Arc<Plan>,
         given: &Resources,
         granted: &[Arc<str>],
@@ -66,13 +66,13 @@ impl Run {
         let transfer =
             AgentHandoff::new(Arc::clone(&self.plan.name), Arc::clone(&next.name), next.instructions.clone());
         self.record(self.segment.base.clone(), EventKind::AgentHandoff(Arc::new(transfer)));
-        self.takes_over(to);
+        self.switch_agent(to);
         Ok(())
     }
 
     /// Switches to the agent of this name. If it is no longer in the team, the run fails when it is
     /// driven.
-    pub(super) fn takes_over(&mut self, name: &str) {
+    pub(super) fn switch_agent(&mut self, name: &str) {
         let Some(team) = &mut self.team else { return };
         let plan = match team.first.of_team(name) {
             Ok(plan) => plan,
@@ -83,7 +83,7 @@ impl Run {
         };
         team.problem = None;
         let shared = &self.segment.shared;
-        self.machine.answers_by(plan.output.as_ref().map(|output| output.rule.clone()));
+        self.machine.set_output_rule(plan.output.as_ref().map(|output| output.rule.clone()));
         self.hooks = hooks_of(&plan, shared, &team.callbacks);
         self.resources = plan.resources_in(shared, &team.given);
         self.scopes = plan.scopes.iter().chain(&team.granted).cloned().collect();

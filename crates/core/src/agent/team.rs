@@ -327,12 +327,12 @@ impl Plan {
 
 /// The tool with which a model hands off the conversation. The call only checks the name; the
 /// machine requests the handoff when it sees the result.
-pub(super) struct TransferTool {
+pub(super) struct HandoffTool {
     definition: Arc<ToolDefinition>,
     targets: Vec<Arc<str>>,
 }
 
-impl TransferTool {
+impl HandoffTool {
     pub(super) fn new(targets: &[Target]) -> Self {
         let mut about = String::from(
             "Transfer the conversation to another agent, which sees all of it and answers from then on. Call it alone, \
@@ -373,7 +373,7 @@ impl TransferTool {
     }
 }
 
-impl Tool for TransferTool {
+impl Tool for HandoffTool {
     fn definition(&self) -> &Arc<ToolDefinition> {
         &self.definition
     }

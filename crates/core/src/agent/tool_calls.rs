@@ -13,28 +13,28 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
 
-use super::asking::{Admission, Admitted, Word};
+use super::asking::{AdmittedCall, CallQueue, Word};
 use super::driver::Run;
 use super::large_outputs::LargeOutputs;
 use super::machine::{PendingTool, Refused, closed};
-use super::plan::{Offered, Plan};
+use super::plan::{Plan, TurnTools};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::ANSWER_TOOL;
 use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
+use crate::middleware::{HookedCall, HookedResult, ToolHooks, ToolStep};
 use crate::path::StepPath;
 use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::tool::{
-    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, is_granted, millis_since, not_found,
-    written_within,
+    CallSite, Effects, RecordedOutcome, ToolPolicy, began, describe_writes, ended, invoke_with_room, is_granted,
+    millis_since, not_found,
 };
 
 impl Run {
-    /// Replaces the model's tool name in an error by the catalogue name, which people know.
+    /// Replaces the model's tool name in an error with the catalogue name, which people know.
     pub(super) fn for_people(&self, error: Error) -> Error {
         let Error::ToolFailures { failures, tool, status, message } = error else { return error };
         let known = self.offered.tools.get(&*tool);
@@ -47,7 +47,7 @@ impl Run {
     /// is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.machine.limits().max_parallel_tools.max(1);
-        let mut calls = Admission::of(tools);
+        let mut calls = CallQueue::new(tools);
         let mut running = Running::default();
         let mut pace = Pace::default();
         let hooks = ToolHooks::among(&self.hooks);
@@ -63,7 +63,7 @@ impl Run {
                     calls.asking += 1;
                     running.push(question?);
                 } else if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&call)) {
-                    let Admitted { tool, agreed, given } = call;
+                    let AdmittedCall { tool, agreed, given } = call;
                     let step = self.tool_step(tool);
                     let ready = move |hooked| Stage::Ready(ReadyCall { hooked: Box::new(hooked), agreed, given });
                     running.push(Box::pin(hooks.clone().before(step).map_ok(ready)));
@@ -112,7 +112,7 @@ impl Run {
 
     /// `true` if middleware sees a call. It does not see calls that must not be executed, the
     /// agent's answer, or handoffs.
-    fn has_hooks_around(&self, Admitted { tool, agreed, .. }: &Admitted) -> bool {
+    fn has_hooks_around(&self, AdmittedCall { tool, agreed, .. }: &AdmittedCall) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
         let refused = || of_name.is_some_and(|of_name| !is_granted(of_name.definition(), &self.scopes));
@@ -133,14 +133,20 @@ impl Run {
         let path = hooked.step.context().path().clone();
         let (call, given) = (hooked.call(), by_person.or_else(|| hooked.given()));
         let called = match hooked.answer.take() {
-            Some(HookedAnswer { result, answered_by }) => {
+            Some(HookedResult { result, answered_by }) => {
                 self.record(path.clone(), began(call, None, given));
                 // A hook provided the result, so the tool's policy does not apply.
-                Called::Answered(ToolEnded { path, result, took: Took::Millis(0), answered_by, too_deep: false })
+                Called::Answered(EndedToolCall {
+                    path,
+                    result,
+                    took: CallDuration::Millis(0),
+                    answered_by,
+                    too_deep: false,
+                })
             }
             None => {
                 let tool = PendingTool { path, call, refused: None };
-                Called::Runs(self.start_tool(Admitted { tool, agreed, given })?)
+                Called::Runs(self.start_tool(AdmittedCall { tool, agreed, given })?)
             }
         };
         Some(Box::pin(after_tool(hooked, called, self.plan.large_outputs)))
@@ -148,10 +154,10 @@ impl Run {
 
     /// Records the start of a call. If the call must not be executed, records its result and
     /// returns `None`.
-    fn start_tool(&mut self, Admitted { tool, agreed, given }: Admitted) -> Option<ToolRun> {
+    fn start_tool(&mut self, AdmittedCall { tool, agreed, given }: AdmittedCall) -> Option<RunningToolCall> {
         if let Some(mut result) = tool.refusal() {
             if tool.refused == Some(Refused::Interrupted) {
-                result.output += &written_within(&self.segment.shared, &tool.path);
+                result.output += &describe_writes(&self.segment.shared, &tool.path);
             }
             if tool.refused != Some(Refused::Interrupted) {
                 self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
@@ -177,7 +183,7 @@ impl Run {
             false => Arc::clone(&self.scopes),
             true => self.scopes.iter().cloned().chain([format!("approve:{}", call.name).into()]).collect(),
         };
-        Some(ToolRun {
+        Some(RunningToolCall {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
             scopes,
@@ -192,15 +198,15 @@ impl Run {
     /// # Errors
     /// [`Error::NestingLimit`] if the tool failed because of it. A model that received this error
     /// would call the tool again, at every level.
-    fn end_tool(&mut self, call: ToolEnded) -> Result<()> {
-        let ToolEnded { path, result, took, answered_by, too_deep } = call;
+    fn end_tool(&mut self, call: EndedToolCall) -> Result<()> {
+        let EndedToolCall { path, result, took, answered_by, too_deep } = call;
         let now = self.segment.shared.now();
         // Nested steps that are still open get their end first. Afterwards the clock has to be read
         // again, to keep the order of the times.
         let at =
             if self.segment.shared.close_below(&path, "the tool has ended") { self.segment.shared.now() } else { now };
         let too_deep = too_deep && !result.status.is_success();
-        let result = self.within_saved(&path, result);
+        let result = self.check_saved_size(&path, result);
         let saved = self.saved_by_call(&path, result.status.is_success());
         let outcome = RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) };
         self.record_at(at, path, ended(outcome, took.millis(|| now)));
@@ -258,12 +264,12 @@ pub(super) enum Stage {
     /// A person has answered the question about the call.
     Answered(Box<(PendingTool, Word)>),
     Ready(ReadyCall),
-    Ended(ToolEnded),
+    Ended(EndedToolCall),
 }
 
 enum Called {
-    Runs(ToolRun),
-    Answered(ToolEnded),
+    Runs(RunningToolCall),
+    Answered(EndedToolCall),
 }
 
 /// Executes the call and its hooks on the way out.
@@ -272,12 +278,12 @@ async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<Large
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,
     };
-    ended.took = Took::Millis(ended.took.millis(|| hooked.step.context().now()));
-    let mut answer = HookedAnswer { result: ended.result, answered_by: ended.answered_by };
+    ended.took = CallDuration::Millis(ended.took.millis(|| hooked.step.context().now()));
+    let mut answer = HookedResult { result: ended.result, answered_by: ended.answered_by };
     hooked.after(&mut answer).await?;
     (ended.result, ended.answered_by) = (answer.result, answer.answered_by);
     if let Some(large) = large {
-        ended.result = large.put_away(hooked.step.context(), ended.result).await;
+        ended.result = large.save_if_large(hooked.step.context(), ended.result).await;
     }
     Ok(Stage::Ended(ended))
 }
@@ -299,9 +305,9 @@ impl Pace {
 }
 
 /// A tool call that has started.
-struct ToolRun {
+struct RunningToolCall {
     plan: Arc<Plan>,
-    offered: Arc<Offered>,
+    offered: Arc<TurnTools>,
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
@@ -309,10 +315,10 @@ struct ToolRun {
     began: Option<Timestamp>,
 }
 
-pub(super) struct ToolEnded {
+pub(super) struct EndedToolCall {
     path: StepPath,
     result: Arc<ToolResult>,
-    took: Took,
+    took: CallDuration,
     answered_by: Option<Arc<str>>,
     /// `true` if a nested call was refused because of the nesting limit.
     too_deep: bool,
@@ -320,13 +326,13 @@ pub(super) struct ToolEnded {
 
 /// Duration of a call.
 #[derive(Clone, Copy)]
-enum Took {
+enum CallDuration {
     /// Start of a call that ends now.
     Since(Timestamp),
     Millis(u64),
 }
 
-impl Took {
+impl CallDuration {
     fn millis(self, now: impl FnOnce() -> Timestamp) -> u64 {
         match self {
             Self::Since(began) => millis_since(began, now()),
@@ -335,16 +341,16 @@ impl Took {
     }
 }
 
-impl ToolRun {
+impl RunningToolCall {
     /// Executes the call and saves its result if it is large.
-    async fn run_and_put_away(self, large: LargeOutputs) -> Result<ToolEnded> {
+    async fn run_and_put_away(self, large: LargeOutputs) -> Result<EndedToolCall> {
         let cx = self.cx.clone();
         let ended = self.run().await?;
-        let took = Took::Millis(ended.took.millis(|| cx.now()));
-        Ok(ToolEnded { result: large.put_away(&cx, ended.result).await, took, ..ended })
+        let took = CallDuration::Millis(ended.took.millis(|| cx.now()));
+        Ok(EndedToolCall { result: large.save_if_large(&cx, ended.result).await, took, ..ended })
     }
 
-    async fn run(self) -> Result<ToolEnded> {
+    async fn run(self) -> Result<EndedToolCall> {
         let Self { plan, offered, scopes, cx, call, began } = self;
         let since = match began {
             // Without a store the recorded time is still current. With a store, the start must be
@@ -361,8 +367,8 @@ impl ToolRun {
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // The future of a call that timed out can panic when it is dropped.
-                let room = plan.large_outputs.and_then(|_| LargeOutputs::room_for(&call.name));
-                let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, SeenTo::Recorded, room);
+                let room = plan.large_outputs.and_then(|_| LargeOutputs::max_size(&call.name));
+                let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, CallSite::Recorded, room);
                 let invoked = AssertUnwindSafe(invoked).catch_unwind().instrument(span.clone());
                 let (invoked, too_deep) = Around::tool_call(cx.depth(), pin!(Some(invoked))).await;
                 let result = invoked.unwrap_or_else(|panic| {
@@ -374,7 +380,7 @@ impl ToolRun {
             None => (not_found(&call, offered.names()), false),
         };
         telemetry::record_tool(&span, &result, content);
-        let took = Took::Since(since);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), took, answered_by: None, too_deep })
+        let took = CallDuration::Since(since);
+        Ok(EndedToolCall { path: cx.path().clone(), result: Arc::new(result), took, answered_by: None, too_deep })
     }
 }

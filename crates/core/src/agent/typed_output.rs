@@ -77,7 +77,7 @@ impl<O> Output<O> {
         (self.form)()
     }
 
-    /// Returns the rule for the machine. `by_tool` is `true` if the model answers with a call of
+    /// Returns the rule for the machine. `by_tool` is `true` if the model answers with a call to
     /// the answer tool.
     pub(super) fn rule(&self, by_tool: bool) -> OutputRule {
         OutputRule { check: self.check, form: (self.form)(), by_tool }

@@ -70,7 +70,7 @@ impl Context {
         match self.run.log.store() {
             // Without a store the artifact lives as long as the run.
             None => self.run.states_or_new().keep_bytes(&hash, bytes),
-            Some((store, _)) if !store.keeps_artifacts() => return Err(StoreError::keeps_no_artifacts().into()),
+            Some((store, _)) if !store.keeps_artifacts() => return Err(StoreError::artifacts_unsupported().into()),
             Some((store, Some(epoch))) => store.put_artifact(&self.run.id, epoch, &hash, bytes).await?,
             // A store accepts the bytes only from the current writer of the run, which has an
             // epoch.

@@ -67,8 +67,8 @@ impl Context {
     /// that read for one agent each see the messages that were sent before them.
     ///
     /// # Errors
-    /// [`Error::Mailbox`] if the mailbox does not contain the name, if a message has another type,
-    /// which another version of the program may have sent, and in a condition or a tap. On an
+    /// [`Error::Mailbox`] if the mailbox does not contain the name, if a message has a different
+    /// type, which another version of the program may have sent, and in a condition or a tap. On an
     /// error, no message is taken.
     pub fn take_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
         Ok(self.take_mail_within(mailbox, of, usize::MAX)?.0)

@@ -1,5 +1,5 @@
 //! Long-term memory in a step. The user is the caller that was set when the run started; a model
-//! cannot choose another one.
+//! cannot choose a different one.
 
 use std::sync::Arc;
 

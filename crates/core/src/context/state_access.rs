@@ -128,8 +128,8 @@ impl Context {
     }
 
     /// Applies one or several changes that are described as data: they keep, remove, merge and move
-    /// keys, and format texts from them. The changes become visible and are recorded like those of
-    /// [`set`](Self::set) and [`remove`](Self::remove).
+    /// keys, and format strings from them. The changes become visible and are recorded like those
+    /// of [`set`](Self::set) and [`remove`](Self::remove).
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -151,8 +151,8 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::State`] in the cases listed at [`set`](Self::set), if values cannot be merged, if a
-    /// text cannot be formatted, and if a name is not a valid key. Some keys may have been changed
-    /// then; usually the step fails with the error, which discards them.
+    /// string cannot be formatted, and if a name is not a valid key. Some keys may have been
+    /// changed then; usually the step fails with the error, which discards them.
     pub fn transform(&self, transforms: impl StateTransforms) -> BoxFuture<'_, Result<()>> {
         let transforms = transforms.into_transforms();
         Box::pin(async move { self.transformed(&transforms).await.map(drop) })

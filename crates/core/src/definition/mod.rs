@@ -176,7 +176,7 @@ impl Definition {
             let mut parameters = tool.parameters.clone();
             without_notes(&mut parameters);
             let mut notes = vec![&*tool.description];
-            notes_of(&tool.parameters, &mut notes);
+            collect_descriptions(&tool.parameters, &mut notes);
             let of = |aspect: Aspect, hash| (aspect.word().to_owned(), hash);
             BTreeMap::from([
                 of(Aspect::Parameters, hash_of(&parameters)),
@@ -251,6 +251,7 @@ pub(crate) fn hash_of(value: &impl Serialize) -> Arc<str> {
 
 /// A definition with its id, computed once.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Known {
     /// The definition.
     pub definition: Definition,
@@ -316,17 +317,17 @@ pub(crate) fn without_notes(schema: &mut Value) {
 }
 
 /// Collects the titles and descriptions in a schema.
-fn notes_of<'s>(schema: &'s Value, notes: &mut Vec<&'s str>) {
+fn collect_descriptions<'s>(schema: &'s Value, notes: &mut Vec<&'s str>) {
     match schema {
         Value::Object(object) => {
             for (key, value) in object {
                 match value {
                     Value::String(note) if key == "title" || key == "description" => notes.push(note),
-                    value => notes_of(value, notes),
+                    value => collect_descriptions(value, notes),
                 }
             }
         }
-        Value::Array(list) => list.iter().for_each(|value| notes_of(value, notes)),
+        Value::Array(list) => list.iter().for_each(|value| collect_descriptions(value, notes)),
         _ => {}
     }
 }

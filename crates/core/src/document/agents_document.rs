@@ -4,9 +4,9 @@
 use agentflow_schema::text_tree::Tree;
 use serde_json::{Value, json};
 
-use super::Drafted;
+use super::DraftedDocument;
 use super::object_fields::{Fields, Problems};
-use super::orchestration::{Member, Orchestration};
+use super::orchestration::{OrchestratedAgent, Orchestration};
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
 /// Name of the workflow's input.
@@ -15,7 +15,7 @@ pub(super) const MESSAGE: &str = "message";
 /// Name of a round's input: the output of the previous round.
 pub(super) const LAST: &str = "last";
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a document of agents", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
@@ -25,7 +25,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let orchestration = fields.need("orchestration");
     let card = fields.get("a2a");
     fields.end(problems);
-    let members: Vec<Member<'_>> = items.iter().filter_map(|item| Member::read(item, problems)).collect();
+    let members: Vec<OrchestratedAgent<'_>> =
+        items.iter().filter_map(|item| OrchestratedAgent::read(item, problems)).collect();
     if let Some(card) = card {
         check_card(card, problems);
     }
@@ -69,9 +70,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     }
     graph.limits = limits;
     let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
-    let agents = members.iter().map(Member::agent).collect();
+    let agents = members.iter().map(OrchestratedAgent::agent).collect();
     let card = card.map(Tree::to_json);
-    Some(Drafted { inner, agents, card, is_whole, ..Drafted::of(graph, parts) })
+    Some(DraftedDocument { inner, agents, card, is_whole, ..DraftedDocument::new(graph, parts) })
 }
 
 fn empty(name: &str, description: &str) -> Graph {
@@ -83,7 +84,7 @@ fn empty(name: &str, description: &str) -> Graph {
 }
 
 /// Adds the agents as a sequence. Each agent receives the answers of the agents before it.
-fn chain(graph: &mut Graph, members: &[&Member<'_>], problems: &mut Problems) {
+fn chain(graph: &mut Graph, members: &[&OrchestratedAgent<'_>], problems: &mut Problems) {
     let in_round = graph.node(LAST).is_some();
     for (at, member) in members.iter().enumerate() {
         let with = member.asked(&members[..at], in_round, problems);

@@ -1,5 +1,6 @@
-//! The dependencies of a node of the form `edges`: the servers and agents that it is bound to, or a
-//! pool of candidates from which a model picks one during the run. Names are not resolved here.
+//! The dependencies of a node of the document form `edges`: the servers and agents that it is bound
+//! to, or a pool of candidates from which a model picks one during the run. Names are not resolved
+//! here.
 
 use agentflow_schema::text_tree::Tree;
 
@@ -21,8 +22,8 @@ pub(super) struct Bound<'t> {
     pub(super) pool: Option<Pool<'t>>,
     /// `true` if an optional pool has no candidate.
     pub(super) is_free: bool,
-    /// `true` if a dependency has a mistake, so that a missing binding is not reported as another
-    /// one.
+    /// `true` if a dependency has a mistake, so that a missing binding is not reported as a further
+    /// mistake.
     pub(super) is_broken: bool,
 }
 

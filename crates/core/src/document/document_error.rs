@@ -10,7 +10,7 @@ use agentflow_schema::text::{OneLine, word_in};
 use agentflow_schema::text_tree::{Misread, Tree};
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
-use super::written_names::{self, Described, WrittenName};
+use super::written_names::{self, Described, NameReference};
 use super::{Document, DocumentForm};
 
 /// Maximum number of displayed problems.
@@ -46,22 +46,22 @@ pub struct DocumentError {
     text: Arc<str>,
     problems: Vec<Problem>,
     /// Data for further checks of the document.
-    checkable: Arc<Checkable>,
+    checkable: Arc<CheckableParts>,
 }
 
 /// Parts of a document with mistakes that can still be checked.
 #[derive(Default)]
-pub(crate) struct Checkable {
-    pub(crate) names: Vec<WrittenName>,
+pub(crate) struct CheckableParts {
+    pub(crate) names: Vec<NameReference>,
     /// Workflows and agents that other documents could call if this document had no mistakes.
     pub(crate) describes: Vec<Described>,
     /// The draft of the document, unless a node or an agent is missing in it.
     pub(crate) draft: Option<Document>,
 }
 
-impl Checkable {
+impl CheckableParts {
     /// Collects the names in a document, with its draft.
-    pub(super) fn of(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
+    pub(super) fn new(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
         Self { names: written_names::of(form, tree), describes: written_names::described_by(tree), draft }
     }
 }
@@ -73,11 +73,11 @@ impl DocumentError {
         none.with(misread)
     }
 
-    pub(super) fn checkable_as(self, checkable: Checkable) -> Self {
+    pub(super) fn with_checkable(self, checkable: CheckableParts) -> Self {
         Self { checkable: Arc::new(checkable), ..self }
     }
 
-    pub(crate) fn checkable(&self) -> &Arc<Checkable> {
+    pub(crate) fn checkable(&self) -> &Arc<CheckableParts> {
         &self.checkable
     }
 
@@ -96,7 +96,11 @@ impl DocumentError {
 
     /// Adds the problems of the draft, except those in parts with other mistakes, since these
     /// mistakes may be their cause.
-    pub(crate) fn with_those_of(self, draft: &Self, part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>) -> Self {
+    pub(crate) fn with_draft_problems(
+        self,
+        draft: &Self,
+        part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>,
+    ) -> Self {
         let mistakes: Vec<&Problem> = self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
         let has_mistake = |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
         let more = draft.problems.iter().filter(|of| !part_at(&of.span).is_some_and(has_mistake));

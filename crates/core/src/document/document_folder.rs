@@ -21,7 +21,7 @@ pub enum FolderError {
         /// Cause.
         source: Arc<io::Error>,
     },
-    /// Some documents have problems.
+    /// Some documents cannot be read or are invalid.
     Documents(Vec<DocumentError>),
 }
 
@@ -31,7 +31,7 @@ impl Document {
     ///
     /// # Errors
     /// [`FolderError::Documents`] with every document that has problems. Two workflows with the
-    /// same name, and a link to a target outside of the folder, are problems too.
+    /// same name, and a symbolic link to a target outside of the folder, are problems too.
     pub fn read_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, FolderError> {
         let mut errors = Vec::new();
         let read = Self::open_all(folder.as_ref())?;
@@ -66,8 +66,8 @@ impl Document {
         self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
     }
 
-    /// Returns the paths of the documents in a folder, sorted by name. Special files with such
-    /// names are included; reading them fails.
+    /// Returns the paths of the documents in a folder, sorted by name. Special files such as pipes
+    /// are included if the name matches; reading them fails.
     pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();

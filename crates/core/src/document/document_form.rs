@@ -14,14 +14,14 @@ use super::tree_document::TOPOLOGY;
 pub enum DocumentForm {
     /// Agents and their order: `agents` and `orchestration`.
     Agents,
-    /// Calls of tools: `id`, and `nodes` with a `tool` each.
+    /// Tool calls: `id`, and `nodes` with a `tool` each.
     Tools,
-    /// Calls of MCP servers and of agents of other programs, with edges between them:
-    /// `workflow_id`, `nodes` and `edges`.
+    /// Calls to MCP servers and remote agents (A2A), with edges between them: `workflow_id`,
+    /// `nodes` and `edges`.
     Edges,
-    /// Calls of MCP servers and of agents of other programs in sequence: `workflow_id` and `steps`.
+    /// Calls to MCP servers and remote agents (A2A) in sequence: `workflow_id` and `steps`.
     Steps,
-    /// Nested parts with the names of the pipeline operators: `name` and `topology`.
+    /// Nested pipeline operators: `name` and `topology`.
     Tree,
     /// The graph itself, as returned by [`Graph::to_json`](crate::workflow::Graph::to_json):
     /// `nodes` and `output`.
@@ -81,7 +81,7 @@ impl DocumentForm {
         }
     }
 
-    pub(super) fn of(tree: &Tree) -> Result<Self, Misread> {
+    pub(super) fn detect(tree: &Tree) -> Result<Self, Misread> {
         let list = || {
             let all = Self::ALL.map(|form| format!("{form} ({})", form.recognised_by()));
             format!("the forms are {}", all.join(", "))
@@ -161,7 +161,7 @@ impl FromStr for DocumentForm {
     /// Parses the name of a form.
     ///
     /// # Errors
-    /// A sentence with the names of all forms.
+    /// A message that lists the names of all forms.
     fn from_str(word: &str) -> Result<Self, String> {
         let words = || Self::ALL.map(Self::as_str);
         Self::ALL.into_iter().find(|form| form.as_str() == word).ok_or_else(|| {

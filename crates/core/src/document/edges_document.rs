@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use agentflow_schema::text::{did_you_mean, nearest};
 use agentflow_schema::text_tree::Tree;
 
-use super::edges_node::{Common, EdgesNode, INPUT, people};
-use super::edges_pool::Picked;
+use super::edges_node::{EdgesNode, INPUT, SharedNodeSettings, people};
+use super::edges_pool::PoolWorkflow;
 use super::edges_wiring::Wiring;
 use super::object_fields::{Fields, Problems};
-use super::{Drafted, Parts};
+use super::{DraftedDocument, Parts};
 use crate::workflow::Graph;
 
 /// Default number of concurrent nodes.
@@ -19,7 +19,7 @@ const CONCURRENCY: usize = 4;
 /// `condition_key` of an edge that is taken if its node has failed.
 pub(super) const ERROR: &str = "error";
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a document of nodes and edges", problems)?.or_camel();
     let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
     for kept in ["name", "created_at", "updated_at"] {
@@ -36,7 +36,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let lines = fields.list("edges", problems);
     fields.end(problems);
     let (approves, servers) = permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
-    let common = Common { workflow: name.unwrap_or_default(), model, servers };
+    let common = SharedNodeSettings { workflow: name.unwrap_or_default(), model, servers };
     if items.is_empty() {
         problems.note(&tree.at, "a document of nodes and edges has at least one node");
     }
@@ -73,7 +73,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             parts.entry(agent.name.to_string()).or_insert_with(|| node.tree.at.clone());
         }
         for (at, candidate) in node.candidates.iter().enumerate() {
-            parts.entry(Picked::call_name(node.id, at)).or_insert_with(|| candidate.at.clone());
+            parts.entry(PoolWorkflow::call_name(node.id, at)).or_insert_with(|| candidate.at.clone());
         }
         if let Some(inner) = &node.inner {
             let calls = inner.nodes.iter().map(|of| of.name.clone()).filter(|name| name.starts_with(node.id));
@@ -83,7 +83,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         }
     }
     let inner = nodes.iter().filter_map(|node| node.inner.clone()).collect();
-    Some(Drafted { agents, inner, ..Drafted::of(graph, parts) })
+    Some(DraftedDocument { agents, inner, ..DraftedDocument::new(graph, parts) })
 }
 
 /// Returns `true` if a person must approve the start of the run, and the servers that nodes may be

@@ -1,5 +1,5 @@
-//! A node of the form `edges`: reads its fields, and generates the call for each kind of node.
-//! Edges are handled in `edges_wiring.rs`.
+//! A node of the document form `edges`: reads its fields, and generates the call for each kind of
+//! node. Edges are handled in `edges_wiring.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::bound_server::{Bound, BoundServer, Pool, READ_RESOURCE};
 use super::document_agent::DocumentAgent;
-use super::edges_pool::{Picked, Task};
+use super::edges_pool::{PoolWorkflow, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
 use crate::model::ModelSettings;
@@ -25,7 +25,7 @@ pub(super) const INPUT: &str = "input";
 const TIMEOUT_MS: u64 = 30_000;
 
 /// Settings of the document that apply to all nodes.
-pub(super) struct Common<'t> {
+pub(super) struct SharedNodeSettings<'t> {
     /// Name of the workflow.
     pub(super) workflow: &'t str,
     /// Model that chooses among the tools of a server.
@@ -51,10 +51,10 @@ pub(super) struct EdgesNode<'t> {
     saves: BTreeMap<String, String>,
 }
 
-/// Function of a node.
+/// Action of a node.
 pub(super) enum Does<'t> {
     Call(Reference),
-    /// Call of an agent of another program, with a task and a value.
+    /// Call to a remote agent (A2A) with a task. The value of `context` is appended to the task.
     Ask {
         agent: &'t str,
         task: &'t str,
@@ -65,7 +65,7 @@ pub(super) enum Does<'t> {
     Terminal,
 }
 
-/// Reaction to a failed node.
+/// Error handling of a node (`on_error`).
 #[derive(Clone, Copy)]
 pub(super) enum Failed<'t> {
     Fails,
@@ -76,7 +76,7 @@ pub(super) enum Failed<'t> {
 }
 
 impl<'t> EdgesNode<'t> {
-    pub(super) fn read(tree: &'t Tree, common: &Common<'t>, problems: &mut Problems) -> Option<Self> {
+    pub(super) fn read(tree: &'t Tree, common: &SharedNodeSettings<'t>, problems: &mut Problems) -> Option<Self> {
         const KINDS: [&str; 5] = ["mcp", "a2a", "router", "join", "terminal"];
         let mut fields = Fields::of(tree, "a node", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
@@ -151,7 +151,7 @@ impl<'t> EdgesNode<'t> {
                 // is not retried.
                 let policy = std::mem::take(&mut policy);
                 let task = Task { node: id, text, has_inputs: !inputs.is_empty(), policy };
-                let picked = Picked::new(pool, &bound.resolved, &task, common);
+                let picked = PoolWorkflow::new(pool, &bound.resolved, &task, common);
                 let call = Reference::workflow(&picked.graph.name, Mapping::object([(INPUT, mapped(&inputs))]));
                 (agents, inner) = (picked.agents, Some(picked.graph));
                 Does::Call(call)
@@ -299,8 +299,8 @@ fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems
     }
 }
 
-/// Returns the output of a node: the answer of a tool, or of a model that chooses a tool, with the
-/// names of the tool and the server.
+/// Returns the mapping that builds the output of a node: the result of the tool, or of the model
+/// that chose a tool, with the names of the tool and the server.
 pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
     Mapping::object([
         ("output", Mapping::Item(String::new())),
@@ -309,7 +309,8 @@ pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
     ])
 }
 
-/// Returns the task for the candidates of a pool, or reports why the pool cannot be used.
+/// Returns the text for the candidates of a pool: the task for agents, the capability for servers.
+/// Reports an error and returns `None` if the pool cannot be used.
 fn picked_for<'t>(
     tree: &Tree,
     id: &str,
@@ -346,7 +347,7 @@ fn picked_for<'t>(
 fn mcp<'t>(
     tree: &'t Tree,
     id: &'t str,
-    common: &Common<'t>,
+    common: &SharedNodeSettings<'t>,
     bound: &Bound<'t>,
     capability: Option<(&'t str, &'t Tree)>,
     inputs: &[(&str, &str, &Tree)],
@@ -452,14 +453,16 @@ fn a2a<'t>(
     Some((agent?, task?.0))
 }
 
-/// Returns the call of an agent: its message is the task, followed by the value of a node.
+/// Returns the call to a remote agent. The message is the task, followed by the value of the node
+/// `context`.
 pub(super) fn asked(agent: &str, task: &str, context: &str) -> Reference {
     let text = format!("{}\n\n{{{context}}}", task.replace('{', "{{").replace('}', "}}"));
     let message = text.parse().map_or_else(|_| Mapping::Value(json!(task)), Mapping::Template);
     Reference::tool(format!("a2a.{agent}"), Mapping::object([("message", message)]))
 }
 
-/// Parses an expression over the state. Its variables are keys: `score` becomes `state.score`.
+/// Parses an expression over the state. Its variables are state keys: `score` becomes
+/// `state.score`.
 fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expression> {
     let read = |text: &str, problems: &mut Problems| match text.parse::<Expression>() {
         Ok(expression) => Some(expression),
@@ -482,7 +485,7 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     places.sort_unstable();
     places.dedup();
     let mut over_state = text.to_owned();
-    // From the end, so that the earlier positions stay valid.
+    // Inserts from the end, so that the earlier positions stay valid.
     places.iter().rev().for_each(|place| over_state.insert_str(*place, "state."));
     read(&over_state, problems).map(|expression| expression.shown_as(text))
 }

@@ -1,12 +1,12 @@
-//! A node of the form `edges` with a pool of candidates. It becomes a separate workflow: a model
-//! picks a candidate, and a router calls it. The choice is the output of a node, so a resumed run
-//! reuses it. Only the candidates of the document are used; names are not resolved here.
+//! A node of the document form `edges` with a pool of candidates. It becomes a separate workflow: a
+//! model picks a candidate, and a router calls it. The choice is the output of a node, so a resumed
+//! run reuses it. Only the candidates of the document are used; names are not resolved here.
 
 use serde_json::{Value, json};
 
 use super::bound_server::{Candidate, Pool};
 use super::document_agent::DocumentAgent;
-use super::edges_node::{Common, INPUT, arguments, asked, shaped};
+use super::edges_node::{INPUT, SharedNodeSettings, arguments, asked, shaped};
 use crate::model::ModelSettings;
 use crate::workflow::{
     Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
@@ -19,7 +19,7 @@ const INSTRUCTIONS: &str = "You choose which one of several candidates is called
                             choose is given. Answer with the number alone, such as 0.";
 
 /// The workflow of a pool, with its agents.
-pub(super) struct Picked {
+pub(super) struct PoolWorkflow {
     pub(super) graph: Graph,
     pub(super) agents: Vec<DocumentAgent>,
 }
@@ -36,9 +36,14 @@ pub(super) struct Task<'t> {
     pub(super) policy: NodePolicy,
 }
 
-impl Picked {
+impl PoolWorkflow {
     /// Generates the workflow of a pool. `bindings` are the bindings of its candidates.
-    pub(super) fn new(pool: &Pool<'_>, bindings: &[ResolvedDependency], task: &Task<'_>, common: &Common<'_>) -> Self {
+    pub(super) fn new(
+        pool: &Pool<'_>,
+        bindings: &[ResolvedDependency],
+        task: &Task<'_>,
+        common: &SharedNodeSettings<'_>,
+    ) -> Self {
         let name = format!("{}.{}", common.workflow, task.node);
         let agent = |name: String, instructions: &str, tools| DocumentAgent {
             name: name.into(),

@@ -189,7 +189,7 @@ pub(super) fn steps() -> Value {
             "endpoint": text("of `a2a`: the address of the agent, which is asked there unless `agent_id` names it"),
         }),
     );
-    // A call of a server requires a capability, and a call of an agent requires a task.
+    // A call to a server requires a capability, and a call to an agent requires a task.
     let needs = |kind: &str, field: &str| json!({"if": {"required": ["kind"], "properties": {"kind": {"const": kind}}}, "then": {"required": [field]}});
     if let Some(all) = step["allOf"].as_array_mut() {
         all.extend([needs("mcp", "capability"), needs("a2a", "task")]);

@@ -99,7 +99,7 @@ fn is_state(node: &GraphNode) -> bool {
     matches!(&node.does, Some(GraphBody::Value(value)) if *value == Mapping::state(""))
 }
 
-/// Returns the node with the value that an agent of another program receives.
+/// Returns the node with the value that a remote agent receives.
 fn context_of<'g>(graph: &'g Graph, node: &GraphNode) -> Option<&'g GraphNode> {
     let Some(GraphBody::Call(call)) = &node.does else { return None };
     match node.edges.as_slice() {

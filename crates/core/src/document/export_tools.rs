@@ -73,7 +73,8 @@ fn value(mapping: &Mapping) -> Result<Value, String> {
     })
 }
 
-/// Exports a constant. Braces in its texts are doubled, since they would be placeholders otherwise.
+/// Exports a constant. Braces in its strings are doubled, since they would be placeholders
+/// otherwise.
 fn constant(value: &Value) -> Value {
     match value {
         Value::String(text) => json!(text.replace('{', "{{").replace('}', "}}")),

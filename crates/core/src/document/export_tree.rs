@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::export_tree_labels::{has_only, is_label, is_plain_call, label, labelled, row_named, same_label};
 use super::export_tree_values::{INPUT, described, policy_over, value};
-use super::export_tree_walk::{Part, walked};
+use super::export_tree_walk::{Part, convert_nodes};
 use crate::workflow::{
     CONCURRENCY, Graph, GraphNode, Mapping, NodeKind, NodeSchema, Reference, ReferenceKind, StopPolicy,
 };
@@ -57,7 +57,7 @@ fn whole(graph: &Graph, inner: &Inner<'_>) -> Result<Part, String> {
     }
     let nodes: Vec<&GraphNode> = graph.nodes.iter().filter(|node| node.kind != NodeKind::Input).collect();
     nodes.iter().try_for_each(|node| check(node))?;
-    walked(&nodes, &graph.output, inner)
+    convert_nodes(&nodes, &graph.output, inner)
 }
 
 pub(super) fn schema_of(graph: &Graph) -> NodeSchema {

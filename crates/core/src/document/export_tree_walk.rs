@@ -1,6 +1,6 @@
-//! Conversion of the nodes of a graph to parts of the form `tree`, in the order of the nodes. The
-//! walk keeps a stack of open rows: a node continues the last row, opens a new row at the start of
-//! an existing one, or closes the last rows and combines them.
+//! Conversion of the nodes of a graph to parts of the document form `tree`, in the order of the
+//! nodes. The walk keeps a stack of open rows: a node continues the last row, opens a new row at
+//! the start of an existing one, or closes the last rows and combines them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Part {
 ///
 /// # Errors
 /// The part of the graph that the form cannot express.
-pub(super) fn walked(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> Result<Part, String> {
+pub(super) fn convert_nodes(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> Result<Part, String> {
     let places = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut walk = Walk { places, inner, rows: Vec::new(), routers: Vec::new() };
     nodes.iter().try_for_each(|node| walk.node(node))?;

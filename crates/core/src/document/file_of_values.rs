@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::DocumentError;
 use super::object_fields::{self, Problems};
 
-/// Reads YAML or JSON as a type that implements `Deserialize`. An empty text gives the default
+/// Reads YAML or JSON as a type that implements `Deserialize`. An empty string gives the default
 /// value.
 ///
 /// # Errors

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use agentflow_schema::text_tree::{Datum, Tree};
 
-use super::Drafted;
+use super::DraftedDocument;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a graph", problems)?;
     let version = fields.read("version", problems).unwrap_or(Graph::VERSION);
     let name = fields.need_text("name", problems).map(|(name, _)| name);
@@ -51,5 +51,5 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         limits,
         nodes,
     };
-    Some(Drafted { is_whole, ..Drafted::of(graph, parts) })
+    Some(DraftedDocument { is_whole, ..DraftedDocument::new(graph, parts) })
 }

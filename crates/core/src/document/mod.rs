@@ -52,7 +52,7 @@ use agentflow_schema::text_tree::{self, Misread, Tree};
 use serde_json::Value;
 
 use self::document_agent::DocumentAgent;
-use self::document_error::Checkable;
+use self::document_error::CheckableParts;
 pub use self::document_error::{DocumentError, Problem};
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
@@ -112,10 +112,10 @@ pub(crate) struct Source {
 type Parts = HashMap<String, Range<usize>>;
 
 /// Problems of a graph: its name, and one sentence per line.
-pub(crate) type OfGraph = (String, String);
+pub(crate) type GraphProblems = (String, String);
 
 /// The result of reading a form.
-struct Drafted {
+struct DraftedDocument {
     graph: Graph,
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
@@ -126,8 +126,8 @@ struct Drafted {
     is_whole: bool,
 }
 
-impl Drafted {
-    fn of(graph: Graph, parts: Parts) -> Self {
+impl DraftedDocument {
+    fn new(graph: Graph, parts: Parts) -> Self {
         let inner_parts = HashMap::new();
         Self { graph, inner: Vec::new(), agents: Vec::new(), parts, inner_parts, card: None, is_whole: true }
     }
@@ -137,8 +137,8 @@ impl Document {
     /// Reads the text of a document. `name` is shown with its problems, for example the name of the
     /// file.
     ///
-    /// Limits: 4 MiB of text, nesting 64 levels deep, 200,000 values and 16 MiB of texts, including
-    /// repeated aliases.
+    /// Limits: 4 MiB of text, nesting 64 levels deep, 200,000 values and 16 MiB of strings,
+    /// including repeated aliases.
     ///
     /// # Errors
     /// All problems of the document that can be found without a runtime.
@@ -149,12 +149,12 @@ impl Document {
         let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
         let (tree, repeated) = Tree::read_with_repeated(&text).map_err(failed)?;
         let mut problems = Problems::new(&text, repeated);
-        let form = match DocumentForm::of(&tree) {
+        let form = match DocumentForm::detect(&tree) {
             Ok(form) => form,
             Err(misread) => {
                 let error = failed([problems.found, vec![misread]].concat());
                 let describes = written_names::described_by(&tree);
-                return Err(error.checkable_as(Checkable { describes, ..Checkable::default() }));
+                return Err(error.with_checkable(CheckableParts { describes, ..CheckableParts::default() }));
             }
         };
         let drafted = match form {
@@ -166,8 +166,8 @@ impl Document {
             DocumentForm::Tree => tree_document::read(&tree, &mut problems),
         };
         let error = failed(problems.found);
-        let Some(Drafted { graph, inner, agents, parts, inner_parts, card, is_whole }) = drafted else {
-            return Err(error.checkable_as(Checkable::of(form, &tree, None)));
+        let Some(DraftedDocument { graph, inner, agents, parts, inner_parts, card, is_whole }) = drafted else {
+            return Err(error.with_checkable(CheckableParts::new(form, &tree, None)));
         };
         let source = Arc::new(Source { name, text, tree, parts, inner_parts });
         let document = Self { source, form, graph, inner, agents, card, types: None };
@@ -178,7 +178,7 @@ impl Document {
             return Ok(document);
         }
         let source = Arc::clone(&document.source);
-        Err(error.checkable_as(Checkable::of(form, &source.tree, is_whole.then_some(document))))
+        Err(error.with_checkable(CheckableParts::new(form, &source.tree, is_whole.then_some(document))))
     }
 
     /// Adds the problems of the graphs that do not depend on names outside of the document. If
@@ -188,7 +188,7 @@ impl Document {
     fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
         let source = &self.source;
         let is_draft = !error.problems().is_empty();
-        let sentences: Vec<OfGraph> = match is_whole || !is_draft {
+        let sentences: Vec<GraphProblems> = match is_whole || !is_draft {
             true => {
                 let of = |graph: &Graph| Some((graph.name.clone(), graph.problems_but_names(is_draft).err()?));
                 self.graphs().filter_map(of).collect()
@@ -199,9 +199,9 @@ impl Document {
             return if sentences.is_empty() { error } else { source.error_of(&sentences) };
         }
         let of_order = self.graphs().map(|graph| (graph.name.clone(), graph.problems_of_order().join("\n")));
-        let of_order: Vec<OfGraph> = of_order.collect();
+        let of_order: Vec<GraphProblems> = of_order.collect();
         let error = source.with_those_of_graphs(error, &sentences);
-        error.with_those_of(&source.error_of(&of_order), |_| None)
+        error.with_draft_problems(&source.error_of(&of_order), |_| None)
     }
 
     /// Reads a file.
@@ -306,7 +306,7 @@ impl Document {
 
     /// Creates the agents. `model` returns a replacement for an agent's model, and `find` resolves
     /// the names of tools. Also returns a message for each missing item.
-    pub(crate) fn made_agents(
+    pub(crate) fn build_agents(
         &self,
         model: &dyn Fn(&str) -> Option<ModelSource>,
         find: FindTools<'_>,
@@ -383,7 +383,7 @@ impl Source {
     }
 
     /// Determines the positions of problems of several graphs.
-    pub(crate) fn error_of(&self, sentences: &[OfGraph]) -> DocumentError {
+    pub(crate) fn error_of(&self, sentences: &[GraphProblems]) -> DocumentError {
         let mut seen = HashSet::new();
         let lines = sentences.iter().flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
         let lines = lines.filter(|(graph, line)| !line.trim().is_empty() && seen.insert((*graph, *line)));
@@ -399,10 +399,10 @@ impl Source {
     }
 
     /// Adds the problems of the graphs that were read despite mistakes.
-    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &[OfGraph]) -> DocumentError {
+    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &[GraphProblems]) -> DocumentError {
         // Parts can be nested. The smallest part around a position is relevant.
         let parts = || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
-        error.with_those_of(&self.error_of(sentences), |place| {
+        error.with_draft_problems(&self.error_of(sentences), |place| {
             let around = parts().filter(|part| part.start <= place.start && place.end <= part.end);
             around.min_by_key(|part| part.len()).cloned()
         })

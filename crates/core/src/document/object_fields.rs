@@ -12,7 +12,7 @@ use serde_path_to_error::Segment;
 
 use crate::workflow::in_words;
 
-/// The mistakes that were found in a text so far.
+/// The mistakes that were found in a string so far.
 pub(super) struct Problems {
     text: Arc<str>,
     pub(super) found: Vec<Misread>,
@@ -27,7 +27,7 @@ impl Problems {
         self.found.push(Misread::new(at.clone(), message));
     }
 
-    /// Reports a problem at a brace of a text, or at the placeholder that it starts. `number` is
+    /// Reports a problem at a brace of a string, or at the placeholder that it starts. `number` is
     /// the number of braces before it.
     pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, message: impl Into<String>) {
         // Each search scans the text, so the number of searches is limited.
@@ -55,7 +55,7 @@ const OWN_NAMES: [&str; 3] = ["name", "node_id", "id"];
 
 const BRACES: [char; 2] = ['{', '}'];
 
-/// Returns the number of braces in a text.
+/// Returns the number of braces in a string.
 pub(super) fn braces(text: &str) -> usize {
     text.matches(BRACES).count()
 }
@@ -115,7 +115,7 @@ impl<'t> Fields<'t> {
         field.name == name || (self.is_camel && field.name == camel(name))
     }
 
-    /// Reads an object of texts. A missing field gives an empty list.
+    /// Reads an object of strings. A missing field gives an empty list.
     pub(super) fn texts_by_name(
         &mut self,
         name: &'static str,
@@ -142,7 +142,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Reads a text that must be one of `words`.
+    /// Reads a string that must be one of `words`.
     pub(super) fn word(
         &mut self,
         name: &'static str,
@@ -170,7 +170,7 @@ impl<'t> Fields<'t> {
         found
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub(super) fn text(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'t Tree> {
         self.get(name).filter(|tree| is_text(tree, name, problems))
     }
@@ -198,7 +198,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Reads a list of texts. A missing field gives an empty list.
+    /// Reads a list of strings. A missing field gives an empty list.
     pub(super) fn texts(&mut self, name: &'static str, problems: &mut Problems) -> Vec<(&'t str, &'t Tree)> {
         let items = self.list(name, problems).iter();
         items.filter(|item| is_text(item, name, problems)).filter_map(|item| Some((item.text()?, item))).collect()
@@ -358,8 +358,8 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
         let Some(next) = next else { break };
         (at, here) = (next.at.clone(), next);
     }
-    // For enums, and for types that are parsed from texts, the path of serde ends before the wrong
-    // word.
+    // For enums, and for types that are parsed from strings, the path of serde ends before the
+    // wrong word.
     let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
     let place = word.and_then(|word| here.place_of(word));
     (place.unwrap_or(at), name)

@@ -1,4 +1,4 @@
-//! The agents of a document of the form `agents`: their settings, their messages, and the order in
+//! The agents of a document in the form `agents`: their settings, their messages, and the order in
 //! which they run. `agents_document.rs` generates the graph.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const OTHER_ORCHESTRATIONS: [(&str, &str); 4] = [
 ];
 
 /// An agent of the document.
-pub(super) struct Member<'t> {
+pub(super) struct OrchestratedAgent<'t> {
     pub(super) tree: &'t Tree,
     pub(super) name: &'t str,
     model: &'t str,
@@ -55,7 +55,7 @@ pub(super) struct Member<'t> {
     settings: ModelSettings,
 }
 
-impl<'t> Member<'t> {
+impl<'t> OrchestratedAgent<'t> {
     pub(super) fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::of(tree, "an agent", problems)?;
         let name = fields.need_text("name", problems).map(|(name, _)| name);
@@ -151,7 +151,7 @@ impl<'t> Member<'t> {
     /// Returns the message to the agent: the paragraphs of its instruction with placeholders,
     /// followed by the message of the workflow. Without such paragraphs: the message of the
     /// workflow, and the answers of the agents before it.
-    pub(super) fn asked(&self, before: &[&Member<'_>], in_round: bool, problems: &mut Problems) -> Mapping {
+    pub(super) fn asked(&self, before: &[&OrchestratedAgent<'_>], in_round: bool, problems: &mut Problems) -> Mapping {
         if self.asks.is_empty() {
             let message = (MESSAGE, Mapping::from(MESSAGE));
             let last = in_round.then(|| (LAST, Mapping::from(LAST)));
@@ -173,7 +173,7 @@ impl<'t> Member<'t> {
     fn with_nodes(
         &self,
         (ask, braces_before): &(Template, usize),
-        before: &[&Member<'_>],
+        before: &[&OrchestratedAgent<'_>],
         in_round: bool,
         problems: &mut Problems,
     ) -> String {
@@ -248,7 +248,7 @@ fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
     settings
 }
 
-/// Doubles the braces of JSON objects in a text, so that they are not placeholders. A JSON object
+/// Doubles the braces of JSON objects in a string, so that they are not placeholders. A JSON object
 /// starts with a name in quotes, or is empty.
 fn with_literal_json(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
@@ -268,7 +268,7 @@ fn with_literal_json(text: &str) -> String {
     out
 }
 
-/// Returns the length of the JSON object at the beginning of a text. Only braces and quotes are
+/// Returns the length of the JSON object at the beginning of a string. Only braces and quotes are
 /// parsed.
 fn object_at(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('{')?.trim_start();
@@ -294,7 +294,7 @@ fn object_at(text: &str) -> Option<usize> {
     None
 }
 
-/// Splits a text into paragraphs at blank lines.
+/// Splits a string into paragraphs at blank lines.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut all: Vec<Vec<&str>> = vec![Vec::new()];
     for line in text.trim().lines() {
@@ -322,7 +322,7 @@ pub(super) enum Orchestration {
 }
 
 impl Orchestration {
-    pub(super) fn read(tree: &Tree, members: &[Member<'_>], problems: &mut Problems) -> Option<Self> {
+    pub(super) fn read(tree: &Tree, members: &[OrchestratedAgent<'_>], problems: &mut Problems) -> Option<Self> {
         const KINDS: [&str; 3] = ["sequential", "parallel", "loop"];
         let mut fields = Fields::of(tree, "`orchestration`", problems)?;
         let kind = fields.need_text("type", problems);
@@ -397,7 +397,7 @@ impl Orchestration {
     }
 
     /// Returns the agents in their order.
-    pub(super) fn members<'m, 't>(&self, members: &'m [Member<'t>]) -> Vec<&'m Member<'t>> {
+    pub(super) fn members<'m, 't>(&self, members: &'m [OrchestratedAgent<'t>]) -> Vec<&'m OrchestratedAgent<'t>> {
         let (Self::Sequential(agents) | Self::Parallel(agents) | Self::Loop { agents, .. }) = self;
         agents.iter().filter_map(|at| members.get(*at)).collect()
     }

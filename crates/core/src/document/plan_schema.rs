@@ -1,5 +1,6 @@
-//! The JSON Schemas of the form `graph`, of a node's policy and of changes of the state, for
-//! editors. The readers of [`Graph`](crate::workflow::Graph) and its parts do the actual checks.
+//! The JSON Schemas of the document form `graph`, of a node's policy and of changes of the state,
+//! for editors. The readers of [`Graph`](crate::workflow::Graph) and its parts do the actual
+//! checks.
 
 use serde_json::{Value, json};
 

@@ -1,12 +1,12 @@
-//! The form `steps`: calls of servers and agents in sequence. Names of servers and agents are not
-//! resolved here.
+//! The document form `steps`: calls to servers and agents in sequence. Names of servers and agents
+//! are not resolved here.
 
 use std::collections::{BTreeSet, HashMap};
 
 use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
-use super::Drafted;
+use super::DraftedDocument;
 use super::bound_server::{NO_ADDRESS, is_address};
 use super::document_agent::DocumentAgent;
 use super::edges_node::{INPUT, asked, shaped};
@@ -15,7 +15,7 @@ use super::object_fields::{Fields, Problems};
 use crate::model::ModelSettings;
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, ResolvedDependency};
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a document of steps", problems)?.or_camel();
     let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
@@ -62,10 +62,10 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         parts.insert(step.id.to_owned(), step.tree.at.clone());
         let all = Mapping::state("");
         let call = match (step.whom, step.tool) {
-            (Whom::Server(server), Some(tool)) => {
+            (StepTarget::Server(server), Some(tool)) => {
                 Reference::tool(format!("mcp.{server}.{tool}"), all).giving(shaped(json!(tool), Some(server)))
             }
-            (Whom::Server(server), None) => {
+            (StepTarget::Server(server), None) => {
                 let agent = format!("{workflow}.{}", step.id);
                 parts.insert(agent.clone(), step.tree.at.clone());
                 agents.push(DocumentAgent {
@@ -78,7 +78,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                 });
                 Reference::agent(agent, all).giving(shaped(Value::Null, Some(server)))
             }
-            (Whom::Agent(agent), _) => {
+            (StepTarget::Agent(agent), _) => {
                 let shown = free_name_from(&mut contexts, "context", &|name| !taken.contains(name));
                 let node = GraphNode::new(&shown, GraphBody::Value(all));
                 graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, shown.clone()))));
@@ -91,20 +91,20 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
     }
     graph.output = before;
-    Some(Drafted { agents, ..Drafted::of(graph, parts) })
+    Some(DraftedDocument { agents, ..DraftedDocument::new(graph, parts) })
 }
 
 /// A step of the document.
 struct Step<'t> {
     tree: &'t Tree,
     id: &'t str,
-    whom: Whom<'t>,
+    whom: StepTarget<'t>,
     tool: Option<&'t str>,
     text: &'t str,
 }
 
 #[derive(Clone, Copy)]
-enum Whom<'t> {
+enum StepTarget<'t> {
     Server(&'t str),
     Agent(&'t str),
 }
@@ -135,7 +135,7 @@ impl<'t> Step<'t> {
             problems.note(&at.at, format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"));
         }
         let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
-            // A value of another type has already been reported.
+            // A value of a different type has already been reported.
             if tree.field(own).is_none_or(|field| field.value.text().is_some() || field.value.datum == Datum::Null) {
                 problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
             }
@@ -158,7 +158,7 @@ impl<'t> Step<'t> {
                 return None;
             }
         };
-        let whom = if kind == "a2a" { Whom::Agent(whom) } else { Whom::Server(whom) };
+        let whom = if kind == "a2a" { StepTarget::Agent(whom) } else { StepTarget::Server(whom) };
         Some(Self { tree, id: id?, whom, tool: of("tool_name").map(|(tool, _)| tool), text })
     }
 
@@ -167,15 +167,15 @@ impl<'t> Step<'t> {
         let mut binding = ResolvedDependency::new(self.id);
         binding.tool_name = self.tool.map(ToOwned::to_owned);
         match self.whom {
-            Whom::Server(server) => binding.server_id = Some(server.to_owned()),
-            Whom::Agent(address) if is_address(address) => binding.endpoint = Some(address.to_owned()),
-            Whom::Agent(agent) => binding.agent_id = Some(agent.to_owned()),
+            StepTarget::Server(server) => binding.server_id = Some(server.to_owned()),
+            StepTarget::Agent(address) if is_address(address) => binding.endpoint = Some(address.to_owned()),
+            StepTarget::Agent(agent) => binding.agent_id = Some(agent.to_owned()),
         }
         binding
     }
 }
 
-/// Returns `true` if a text can be the name of a server or an agent.
+/// Returns `true` if a string can be the name of a server or an agent.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
 }

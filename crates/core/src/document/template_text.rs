@@ -48,7 +48,7 @@ fn constant(mapping: &Mapping) -> Option<Value> {
     }
 }
 
-/// Converts a text to a mapping; see [`mapping`].
+/// Converts a string to a mapping; see [`mapping`].
 pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems) -> Mapping {
     let written = tree.text().unwrap_or_default();
     match written.parse::<Template>() {

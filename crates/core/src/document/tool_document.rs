@@ -1,11 +1,11 @@
-//! The form `tools`: calls of tools with dependencies. Names of tools are not resolved here.
+//! The document form `tools`: tool calls with dependencies. Names of tools are not resolved here.
 
 use std::collections::{BTreeSet, HashMap};
 
 use agentflow_schema::text::{did_you_mean, nearest};
 use agentflow_schema::text_tree::Tree;
 
-use super::Drafted;
+use super::DraftedDocument;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
 use crate::workflow::{
@@ -18,7 +18,7 @@ const RETRIES: u32 = 2;
 /// Name of the output node if there are several last nodes.
 const OUTPUT: &str = "outputs";
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a document of tools", problems)?;
     let name = fields.need_text("id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
@@ -65,7 +65,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         graph.nodes.push(GraphNode::new(OUTPUT, GraphBody::Value(all)));
         graph.output = OUTPUT.to_owned();
     }
-    Some(Drafted { is_whole: calls.len() == items.len(), ..Drafted::of(graph, parts) })
+    Some(DraftedDocument { is_whole: calls.len() == items.len(), ..DraftedDocument::new(graph, parts) })
 }
 
 /// A node of the document.

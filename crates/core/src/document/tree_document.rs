@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
-use super::{Drafted, Parts};
+use super::{DraftedDocument, Parts};
 use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
 use crate::workflow::{NodePolicy, NodeSchema};
@@ -79,7 +79,7 @@ pub(super) fn has_parts(field: &str) -> bool {
 /// Names of the field with the root part.
 pub(super) const TOPOLOGY: [&str; 2] = ["topology", "root"];
 
-pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a tree", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
@@ -121,7 +121,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                 inner_parts.insert(graph.name.clone(), of(written));
                 inner.push(graph);
             }
-            Some(Drafted { inner, inner_parts, ..Drafted::of(graph, of(written)) })
+            Some(DraftedDocument { inner, inner_parts, ..DraftedDocument::new(graph, of(written)) })
         }
         Err(error) => {
             for sentence in error.to_string().lines() {

@@ -12,7 +12,7 @@ use crate::workflow::ReferenceKind;
 
 /// A reference by name in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenName {
+pub(crate) struct NameReference {
     /// Kind of the named item. `None` for an entry in an agent's list of tools, which can be a
     /// toolset.
     pub(crate) kind: Option<ReferenceKind>,
@@ -24,8 +24,8 @@ pub(crate) struct WrittenName {
     pub(crate) server_at: Option<Range<usize>>,
 }
 
-impl WrittenName {
-    fn of(kind: Option<ReferenceKind>, value: &Tree, by: impl Into<String>) -> Option<Self> {
+impl NameReference {
+    fn from_value(kind: Option<ReferenceKind>, value: &Tree, by: impl Into<String>) -> Option<Self> {
         let name = value.text().filter(|name| !name.trim().is_empty())?;
         Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone(), server_at: None })
     }
@@ -53,8 +53,8 @@ const OWN: [&str; 4] = ["workflow_id", "workflowId", "id", "name"];
 const KINDS: [ReferenceKind; 3] = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
 
 /// Returns the names in a document of a form.
-pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
-    let mut names: Vec<WrittenName> = decider(tree).into_iter().collect();
+pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
+    let mut names: Vec<NameReference> = decider(tree).into_iter().collect();
     match form {
         DocumentForm::Tools => {
             let nodes = items(tree, "nodes").iter();
@@ -63,7 +63,9 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
         DocumentForm::Agents => {
             for agent in items(tree, "agents") {
                 let by = text(agent, &["name"]).map(|name| format!("the agent `{name}`")).unwrap_or_default();
-                names.extend(items(agent, "tools").iter().filter_map(|tool| WrittenName::of(None, tool, &*by)));
+                names.extend(
+                    items(agent, "tools").iter().filter_map(|tool| NameReference::from_value(None, tool, &*by)),
+                );
             }
         }
         DocumentForm::Edges => {
@@ -108,8 +110,8 @@ fn by(node: &Tree, names: &[&str]) -> String {
     text(node, names).map(|name| format!("the node `{name}`")).unwrap_or_default()
 }
 
-fn called(tree: &Tree, field: &str, kind: ReferenceKind, by: impl Into<String>) -> Option<WrittenName> {
-    WrittenName::of(Some(kind), &tree.field(field)?.value, by)
+fn called(tree: &Tree, field: &str, kind: ReferenceKind, by: impl Into<String>) -> Option<NameReference> {
+    NameReference::from_value(Some(kind), &tree.field(field)?.value, by)
 }
 
 fn kind_of(tree: &Tree) -> Option<ReferenceKind> {
@@ -117,13 +119,13 @@ fn kind_of(tree: &Tree) -> Option<ReferenceKind> {
     KINDS.into_iter().find(|kind| kind.as_str() == word)
 }
 
-fn decider(tree: &Tree) -> Option<WrittenName> {
+fn decider(tree: &Tree) -> Option<NameReference> {
     let decider = value(tree, &["decider"])?;
     let (kind, name) = match decider.text() {
         Some(_) => (ReferenceKind::Agent, decider),
         None => (kind_of(decider)?, value(decider, &["name"])?),
     };
-    WrittenName::of(Some(kind), name, format!("the `decider` `{}`", name.text()?))
+    NameReference::from_value(Some(kind), name, format!("the `decider` `{}`", name.text()?))
 }
 
 /// Fields that can contain the name of a server.
@@ -143,20 +145,20 @@ pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>>
 }
 
 /// Returns a reference to the tool of a server, or to the whole server if no tool is named.
-fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
+fn of_server(tree: &Tree, by: String) -> Option<NameReference> {
     let server_field = value(tree, &SERVER)?;
     let server = server_field.text().filter(|server| is_name(server))?;
     let server_at = Some(server_field.at.clone());
     let Some(tool) = value(tree, &["tool_name", "toolName"]) else {
-        let whole = WrittenName::of(None, server_field, by)?;
-        return Some(WrittenName { name: format!("mcp.{server}"), server_at, ..whole });
+        let whole = NameReference::from_value(None, server_field, by)?;
+        return Some(NameReference { name: format!("mcp.{server}"), server_at, ..whole });
     };
-    let tool = WrittenName::of(Some(ReferenceKind::Tool), tool, by)?;
-    Some(WrittenName { name: format!("mcp.{server}.{}", tool.name), server_at, ..tool })
+    let tool = NameReference::from_value(Some(ReferenceKind::Tool), tool, by)?;
+    Some(NameReference { name: format!("mcp.{server}.{}", tool.name), server_at, ..tool })
 }
 
 /// Collects the calls in a part of a tree.
-fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
+fn of_part(tree: &Tree, names: &mut Vec<NameReference>) {
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_part(item, names)),
         Datum::Object(fields) => {
@@ -172,7 +174,7 @@ fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
 }
 
 /// Collects the references in the body of a graph's node.
-fn of_body(tree: &Tree, by: &str, names: &mut Vec<WrittenName>) {
+fn of_body(tree: &Tree, by: &str, names: &mut Vec<NameReference>) {
     const WITHIN: [&str; 5] = ["call", "map", "repeat", "race", "fallback"];
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_body(item, by, names)),

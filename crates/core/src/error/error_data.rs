@@ -121,7 +121,7 @@ error_data! {
 
 impl Failure {
     /// Creates the record of an error with the data for rebuilding the same variant.
-    pub(crate) fn with_data_of(error: &Error) -> Self {
+    pub(crate) fn from_error_with_data(error: &Error) -> Self {
         let failure = Self::from(error);
         let data = ErrorData::of_error(error).and_then(|data| Encoded::new(&data).ok());
         Self { error: data.or(failure.error), ..failure }
@@ -134,7 +134,7 @@ impl Error {
     pub(crate) fn of_recorded(failure: Arc<Failure>) -> Self {
         let data = failure.error.as_ref().and_then(|data| data.decode::<ErrorData>().ok());
         let Some(error) = data.map(|data| data.into_error(failure.cause())) else { return Self::Recorded(failure) };
-        // Middleware may have changed texts of the record, and a newer release may write other
+        // Middleware may have changed strings of the record, and a newer release may write other
         // data. The rebuilt error is only used if it has the same record.
         let plain = Failure { error: None, value: None, ..Failure::clone(&failure) };
         let again = Failure { error: None, value: None, ..Failure::from(&error) };

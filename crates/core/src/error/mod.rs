@@ -101,7 +101,7 @@ pub enum Error {
     /// A model call failed permanently.
     #[error(transparent)]
     Model(Arc<ModelError>),
-    /// The model returned neither text nor a tool call, or stopped for another reason.
+    /// The model returned neither text nor a tool call, or stopped for a different reason.
     #[error("the model gave no answer: it stopped with `{stop_reason}`")]
     NoAnswer {
         /// Stop reason, such as `length` or `content_filter`.
@@ -279,8 +279,8 @@ pub enum Error {
         /// Changes that are not accepted.
         differences: Vec<Difference>,
     },
-    /// After a restart, a step calls another agent or workflow than before, or the same with
-    /// another input. The recorded call cannot be used as the result of the new call.
+    /// After a restart, a step calls a different agent or workflow than before, or the same with a
+    /// different input. The recorded call cannot be used as the result of the new call.
     #[error(
         "at `{path}` this run began {began}, and now the step calls {called} in its place; retry the step, so that it runs \
          anew, or cancel the run. Let times, random numbers and ids in an input come from a step of their own, which is \
@@ -309,7 +309,7 @@ pub enum Error {
         /// The most similar known name.
         near: Option<String>,
     },
-    /// The output of a run was requested with another type.
+    /// The output of a run was requested with a different type.
     #[error("the output of the run `{run}` is not what was asked for: {problem}")]
     Output {
         /// Id of the run.
@@ -333,8 +333,9 @@ pub enum Error {
         /// Nodes that have changed, or that depend on a changed node.
         nodes: Vec<String>,
     },
-    /// The run started with another version of its agent, or of an agent or tool that its workflow
-    /// calls, and the runtime does not accept the change ([`Changes`](crate::runtime::Changes)).
+    /// The run started with a different version of its agent, or of an agent or tool that its
+    /// workflow calls, and the runtime does not accept the change
+    /// ([`Changes`](crate::runtime::Changes)).
     #[error("the {what} `{name}` has changed since the run began: {}; {}", listed(differences), ACCEPT_ALL)]
     #[non_exhaustive]
     PartsChanged {
@@ -375,7 +376,7 @@ pub enum Error {
         /// Problem and solution.
         problem: String,
     },
-    /// A text is not a valid [`Template`](crate::template::Template), or cannot be filled.
+    /// A string is not a valid [`Template`](crate::template::Template), or cannot be filled.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// A message of a mailbox cannot be sent or read.
@@ -419,7 +420,7 @@ pub enum Error {
         /// Missing resources and solution.
         problem: String,
     },
-    /// The runtime is draining, so it starts and resumes no runs.
+    /// The runtime is draining, so it does not start or resume runs.
     #[error("the runtime is being drained, so nothing was started; start the run in another process")]
     Draining,
     /// The control request for a run was refused.
@@ -517,7 +518,7 @@ impl Error {
 
 impl Error {
     /// Adds the calls that could not be compensated, if any.
-    pub(crate) fn with_not_undone(self, left: Vec<NotUndone>) -> Self {
+    pub(crate) fn with_uncompensated(self, left: Vec<NotUndone>) -> Self {
         match left.is_empty() {
             true => self,
             false => Self::Compensation { error: Arc::new(self), left },

@@ -13,7 +13,7 @@ impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Recorded(failure) => failure.serialize(serializer),
-            other => Failure::with_data_of(other).serialize(serializer),
+            other => Failure::from_error_with_data(other).serialize(serializer),
         }
     }
 }

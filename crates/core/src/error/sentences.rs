@@ -30,7 +30,7 @@ pub(super) fn repeats(wrote: &[String]) -> String {
 pub(super) const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
     accept-all`";
 
-/// Describes a missing workflow, or an item of another kind with this name.
+/// Describes a missing workflow, or an item of a different kind with this name.
 pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
     match other {
         Some("agent") => format!(

@@ -143,7 +143,7 @@ impl EventKind {
         if let Self::ApprovalRequested(question) = &mut self
             && question.id.is_empty()
         {
-            Arc::make_mut(question).asked_at_seq(seq);
+            Arc::make_mut(question).set_id_from_seq(seq);
         }
         self
     }

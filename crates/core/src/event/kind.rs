@@ -93,7 +93,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<NotUndone>,
     },
-    /// The run waits. It starts no new step until it is unpaused or resumed.
+    /// The run waits. It does not start new steps until it is unpaused or resumed.
     #[serde(rename = "run.paused")]
     RunPaused {
         /// The reason for the pause.
@@ -193,8 +193,8 @@ pub enum EventKind {
         attempt: u32,
         /// `true` if the node may run again when its process ends during the attempt.
         repeatable: bool,
-        /// The tool, if the node consists of a single tool call that records no events. The events
-        /// of the node then also describe the call.
+        /// The tool, if the node consists of a single tool call that does not record events. The
+        /// events of the node then also describe the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<Arc<str>>,
     },
@@ -453,7 +453,7 @@ impl EventKind {
             Self::ModelStarted { .. } => Self::ModelFailed { error },
             Self::ToolStarted { call, effects, .. } => {
                 // The model reads this text, so it states whether the effect may have occurred.
-                let known = effects.when_stopped();
+                let known = effects.describe_interrupted();
                 let why = format!("the program stopped while this tool was running; {known}");
                 let result = ToolResult::new(call, ToolStatus::Interrupted, why);
                 Self::ToolFailed {
@@ -476,7 +476,7 @@ impl EventKind {
     }
 
     /// Adds the operator who sent a control request to the event that records its effect.
-    pub(crate) fn asked_by(mut self, operator: Option<&Arc<str>>) -> Self {
+    pub(crate) fn with_operator(mut self, operator: Option<&Arc<str>>) -> Self {
         if let Self::RunPaused { by, .. }
         | Self::RunResumed { by, .. }
         | Self::RunCancelled { by, .. }
@@ -538,7 +538,7 @@ impl EventKind {
 
     /// Returns `true` if the event starts a node, a tool call or the rest of a tool call that must
     /// not be repeated.
-    pub(crate) fn begins_once(&self) -> bool {
+    pub(crate) fn is_unrepeatable_start(&self) -> bool {
         match self {
             Self::NodeStarted { repeatable, .. } => !repeatable,
             Self::ToolStarted { effects, idempotent, .. } => *effects == Effects::Write && !idempotent,

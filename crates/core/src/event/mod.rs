@@ -35,7 +35,7 @@ pub use self::payload::{
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
 #[doc(hidden)]
-pub use self::questions::named_question;
+pub use self::questions::split_question_id;
 pub use self::questions::{ApprovalRequest, ToolWaiting};
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};

@@ -42,14 +42,14 @@ impl ApprovalRequest {
     }
 
     /// Sets the id from the upper 32 bits of a random number.
-    pub(crate) fn asked_as(mut self, random: u64) -> Self {
+    pub(crate) fn with_random_id(mut self, random: u64) -> Self {
         self.id = format!("{:08x}", random >> 32).into();
         self
     }
 
     /// Sets the id from the sequence number of the event, if the question has none. Used for
     /// journals of older releases.
-    pub(crate) fn asked_at_seq(&mut self, seq: u64) {
+    pub(crate) fn set_id_from_seq(&mut self, seq: u64) {
         if self.id.is_empty() {
             self.id = format!("{:08x}", seq & u64::from(u32::MAX)).into();
         }
@@ -80,7 +80,7 @@ impl ApprovalRequest {
 
 /// Splits the name of a question into its path and its id, if it has one: `review` or
 /// `review@3f2a91c0`.
-pub fn named_question(name: &str) -> (&str, Option<&str>) {
+pub fn split_question_id(name: &str) -> (&str, Option<&str>) {
     let is_id = |id: &str| id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     match name.rsplit_once('@') {
         Some((path, id)) if is_id(id) => (path, Some(id)),
@@ -122,18 +122,18 @@ mod tests {
 
     #[test]
     fn a_name_is_a_path_and_may_say_which_asking() {
-        assert_eq!(named_question("review"), ("review", None));
-        assert_eq!(named_question("a/review[2]@3f2a91c0"), ("a/review[2]", Some("3f2a91c0")));
+        assert_eq!(split_question_id("review"), ("review", None));
+        assert_eq!(split_question_id("a/review[2]@3f2a91c0"), ("a/review[2]", Some("3f2a91c0")));
         for path in ["tool#1.mail@example.org", "review@3F2A91C0", "review@3f2a91c", "review@3f2a91c00", "@"] {
-            assert_eq!(named_question(path), (path, None));
+            assert_eq!(split_question_id(path), (path, None));
         }
         let mut question = ApprovalRequest::new("?".into(), Encoded::null(), Encoded::null());
         assert_eq!(question.id_at(&"review"), "review");
-        question.asked_at_seq(12);
+        question.set_id_from_seq(12);
         assert_eq!(question.id_at(&"review"), "review@0000000c");
         // An existing id is not replaced.
-        let mut question = question.asked_as(u64::MAX);
-        question.asked_at_seq(13);
-        assert_eq!(named_question(&question.id_at(&"review")), ("review", Some("ffffffff")));
+        let mut question = question.with_random_id(u64::MAX);
+        question.set_id_from_seq(13);
+        assert_eq!(split_question_id(&question.id_at(&"review")), ("review", Some("ffffffff")));
     }
 }

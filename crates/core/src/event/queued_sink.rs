@@ -109,13 +109,13 @@ pub struct QueuedSink {
 /// State shared by all clones. Dropping the last clone closes the queue.
 struct Door {
     queue: Arc<Queue>,
-    sink: Taker,
+    sink: WrappedSink,
     deltas: bool,
 }
 
 /// The wrapped sink, to which the thread passes events.
 #[derive(Clone)]
-enum Taker {
+enum WrappedSink {
     Quick(Arc<dyn EventSink>),
     Waiting(Arc<dyn AsyncEventSink>),
 }
@@ -164,17 +164,17 @@ impl QueuedSink {
     /// waits while the queue is full.
     pub fn new(sink: impl EventSink + 'static, capacity: usize) -> Self {
         let deltas = sink.wants_deltas();
-        Self::of(Taker::Quick(Arc::new(sink)), deltas, capacity)
+        Self::from_sink(WrappedSink::Quick(Arc::new(sink)), deltas, capacity)
     }
 
     /// Wraps an async sink in a queue of `capacity` events, at least one. A tokio runtime on the
     /// queue's own thread polls it.
     pub fn of_async(sink: impl AsyncEventSink, capacity: usize) -> Self {
         let deltas = sink.wants_deltas();
-        Self::of(Taker::Waiting(Arc::new(sink)), deltas, capacity)
+        Self::from_sink(WrappedSink::Waiting(Arc::new(sink)), deltas, capacity)
     }
 
-    fn of(sink: Taker, deltas: bool, capacity: usize) -> Self {
+    fn from_sink(sink: WrappedSink, deltas: bool, capacity: usize) -> Self {
         let queue = Queue {
             capacity: capacity.max(1),
             state: Mutex::default(),
@@ -270,8 +270,8 @@ impl EventSink for QueuedSink {
 
     fn name(&self) -> &str {
         match &self.door.sink {
-            Taker::Quick(sink) => sink.name(),
-            Taker::Waiting(sink) => sink.name(),
+            WrappedSink::Quick(sink) => sink.name(),
+            WrappedSink::Waiting(sink) => sink.name(),
         }
     }
 
@@ -316,7 +316,7 @@ impl Queue {
     }
 
     /// Passes events to the sink until the queue is closed. Runs on the queue's thread.
-    fn hand_over(&self, sink: &Taker) {
+    fn hand_over(&self, sink: &WrappedSink) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -383,7 +383,7 @@ impl Queue {
     }
 }
 
-impl Taker {
+impl WrappedSink {
     /// Passes an event to the sink, or flushes the sink if `event` is `None`. Catches and logs a
     /// panic.
     fn take(&self, runtime: &tokio::runtime::Runtime, event: Option<&Event>) {

@@ -17,8 +17,8 @@ use crate::private_file::private;
 /// Receives the events of runs.
 ///
 /// A runtime calls `emit` in the order of the events, one at a time for each run, on the thread
-/// that executes the run. It holds no lock during the call, so `emit` may read the run. A panic in
-/// `emit` is logged. `emit` must be quick: wrap a sink that is slow or waits in a
+/// that executes the run. The run does not hold a lock during the call, so `emit` may read the run.
+/// A panic in `emit` is logged. `emit` must be quick: wrap a sink that is slow or waits in a
 /// [`QueuedSink`](super::QueuedSink).
 #[doc(alias = "EventCallback")]
 #[async_trait]

@@ -1,4 +1,4 @@
-//! `FarRun`: a run that another process owns, as needed to execute one of its steps in this
+//! `RemoteRun`: a run that another process owns, as needed to execute one of its steps in this
 //! process.
 //!
 //! Events recorded here are forwarded to the process that owns the run. This process stores nothing
@@ -16,7 +16,7 @@ use crate::error::{ControlError, Result};
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId, RunStarted, WorkflowStarted};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
-use crate::run::{Host, Journal, RunOwn, RunShared, read_outcome};
+use crate::run::{Host, Journal, RunData, RunShared, read_outcome};
 use crate::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn new(host: &Host, call: &StepCall, recorder: Arc<dyn StepRecorder>) -> Self {
-        Self { recorder, id: StepDelivery::of(call, host.delivery_id()) }
+        Self { recorder, id: StepDelivery::new(call, host.delivery_id()) }
     }
 
     /// Takes the step of the call. No part of the step has run before. A runtime that starts to
@@ -44,7 +44,7 @@ impl Delivery {
     }
 }
 
-/// Creates the error for a runtime that is being drained and takes no steps.
+/// Creates the error for a runtime that is draining and does not accept steps.
 pub(crate) fn drained(call: &StepCall) -> ExecutorError {
     ExecutorError::lost(format!(
         "the step `{}` of the run `{}` was given to a runtime that is being drained, which takes none; give it to another one",
@@ -53,12 +53,12 @@ pub(crate) fn drained(call: &StepCall) -> ExecutorError {
 }
 
 /// A run owned by another process. Executes one of its steps; dropping it stops the step.
-pub(crate) struct FarRun {
+pub(crate) struct RemoteRun {
     shared: Arc<RunShared>,
-    forwarded: Arc<Forwarded>,
+    forwarded: Arc<ForwardingStore>,
 }
 
-impl FarRun {
+impl RemoteRun {
     /// Creates the run from a call.
     ///
     /// # Errors
@@ -73,8 +73,8 @@ impl FarRun {
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
         // Resources come from the factories of this runtime, as on a resume.
-        let own = RunOwn::resumed(&host.factories, &call.run, &started)?;
-        let forwarded = Arc::new(Forwarded {
+        let own = RunData::resumed(&host.factories, &call.run, &started)?;
+        let forwarded = Arc::new(ForwardingStore {
             recorder: Arc::clone(recorder),
             delivery: delivery.id.clone(),
             // Batch 0 took the step.
@@ -119,7 +119,7 @@ impl FarRun {
     }
 }
 
-impl Drop for FarRun {
+impl Drop for RemoteRun {
     fn drop(&mut self) {
         self.shared.close();
     }
@@ -148,7 +148,7 @@ impl EventSink for Deltas {
 }
 
 /// The journal of a run that another process owns. Forwards all appended events to that process.
-struct Forwarded {
+struct ForwardingStore {
     recorder: Arc<dyn StepRecorder>,
     delivery: StepDelivery,
     /// Number of batches sent so far. The lock allows one batch in flight.
@@ -159,7 +159,7 @@ struct Forwarded {
     max_event_bytes: Option<u64>,
 }
 
-impl Forwarded {
+impl ForwardingStore {
     async fn send(
         &self,
         events: Vec<Event>,
@@ -192,7 +192,7 @@ fn only_appended<T>() -> Result<T, StoreError> {
 }
 
 #[async_trait]
-impl Store for Forwarded {
+impl Store for ForwardingStore {
     async fn create(&self, _: &RunId, _: Vec<Event>) -> Result<Epoch, StoreError> {
         only_appended()
     }
@@ -235,7 +235,7 @@ impl Store for Forwarded {
     }
 }
 
-impl fmt::Debug for Forwarded {
+impl fmt::Debug for ForwardingStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Forwarded").finish_non_exhaustive()
     }

@@ -63,9 +63,10 @@
 //!
 //! - **Workflow.** The executing process must have the workflow with the same name and [definition
 //!   hash](crate::workflow::Graph). A different definition is refused before the step starts.
-//! - **Documents.** A workflow made of [documents](crate::document) uses exactly the document texts
-//!   of the run. A runtime that has other texts loads the original texts from its store, if it
-//!   shares the store of the run. Otherwise it refuses the step (`definition_changed`).
+//! - **Documents.** A workflow made of [documents](crate::document) uses exactly the document
+//!   sources of the run. A runtime with different sources loads the original sources from its
+//!   store, if it shares the store of the run. Otherwise it refuses the step
+//!   (`definition_changed`).
 //! - **Agents and tools.** Other changes of the program's agents and tools are treated as on a
 //!   resume ([`Changes`](crate::runtime::Changes)), if the store contains their definitions.
 //! - **Resources.** Resources, models, middleware and secrets come from the runtime that executes
@@ -126,12 +127,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::executor_error::{ExecutorError, ExecutorErrorKind};
-pub(crate) use self::far_run::{Delivery, FarRun, drained};
+pub(crate) use self::far_run::{Delivery, RemoteRun, drained};
 pub use self::step_call::{StepCall, StepEnd, StepOutcome};
 pub use self::step_exchange::{StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
 pub(crate) use self::step_host::HandedOut;
 pub use self::step_host::StepHost;
-pub(crate) use self::step_turn::{HiddenEffect, StepTurn};
+pub(crate) use self::step_turn::{HiddenCalls, HiddenEffect};
 use crate::run::Host;
 
 /// Executes steps for the process that owns their run. It delivers the call to a process that calls
@@ -162,10 +163,10 @@ pub trait StepExecutor: Send + Sync {
 }
 
 /// The executor of a host's steps, stored as a part of the host.
-pub(crate) struct StepsElsewhere(pub(crate) Arc<dyn StepExecutor>);
+pub(crate) struct RemoteSteps(pub(crate) Arc<dyn StepExecutor>);
 
-impl StepsElsewhere {
-    pub(crate) fn of(host: &Host) -> Option<Arc<dyn StepExecutor>> {
+impl RemoteSteps {
+    pub(crate) fn find_executor(host: &Host) -> Option<Arc<dyn StepExecutor>> {
         host.part::<Self>().map(|Self(executor)| Arc::clone(executor))
     }
 }

@@ -32,8 +32,8 @@ pub struct StepCall {
     /// [Id](crate::definition::Definition::id) of the workflow's definition by parts, which
     /// includes the agents and tools that it calls.
     pub parts: Arc<str>,
-    /// Id of the document texts that the workflow was made of; `None` for a workflow defined in the
-    /// program.
+    /// Id of the document sources that the workflow was made of; `None` for a workflow defined in
+    /// the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Arc<str>>,
     /// Path of the step: a node, an item, a round or a branch.
@@ -152,7 +152,8 @@ pub enum StepEnd {
         failure: Failure,
     },
     /// The step was interrupted by a drain of its run or of the executing runtime. All parts of the
-    /// step have finished, wait for a person, or start no new work. Its finished work is recorded.
+    /// step have finished, wait for a person, or do not start new work. Its finished work is
+    /// recorded.
     Left {
         /// Paths of the agents and workflows in the step that wait.
         parked: Vec<StepPath>,

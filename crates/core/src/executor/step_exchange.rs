@@ -55,7 +55,7 @@ pub struct StepBatch {
 
 impl StepDelivery {
     /// Creates an execution of a call.
-    pub(crate) fn of(call: &StepCall, id: Arc<str>) -> Self {
+    pub(crate) fn new(call: &StepCall, id: Arc<str>) -> Self {
         Self { run: call.run.clone(), path: call.path.clone(), attempt: call.attempt, id }
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal, StepTurn,
+    ExecutorError, ExecutorErrorKind, HiddenCalls, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal,
 };
 use crate::event::{Event, EventKind, ModelDelta, PauseReason, Subject};
 use crate::path::StepPath;
@@ -44,7 +44,7 @@ struct Inner {
     /// clock.
     waiting: AtomicWaker,
     /// Blocks the hidden calls of the step; `None` if its plan shows all calls.
-    turn: Option<Arc<StepTurn>>,
+    turn: Option<Arc<HiddenCalls>>,
 }
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl State {
 
 impl StepHost {
     /// Checks that a delivery belongs to this attempt.
-    fn is_of_this(&self, delivery: &StepDelivery) -> Result<(), ExecutorError> {
+    fn check_delivery(&self, delivery: &StepDelivery) -> Result<(), ExecutorError> {
         let Inner { run, path, attempt, .. } = &*self.0;
         if delivery.run == run.id && delivery.path == *path && delivery.attempt == *attempt {
             return Ok(());
@@ -168,7 +168,7 @@ impl StepHost {
     async fn next_turn(&self) -> StepSignal {
         let Some(turn) = &self.0.turn else { return std::future::pending().await };
         let known = locked(&self.0.state).told.unwrap_or(Effects::None);
-        turn.opened_beyond(known).await;
+        turn.wait_for_stronger(known).await;
         let effects = turn.opened_for();
         locked(&self.0.state).told = Some(effects);
         StepSignal::Turn { effects }
@@ -213,7 +213,7 @@ impl StepRecorder for StepHost {
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError> {
         let StepBatch { delivery, number, events, answers, waits } = batch;
         let Inner { run, path: step, state, waiting, turn, .. } = &*self.0;
-        self.is_of_this(&delivery)?;
+        self.check_delivery(&delivery)?;
         if let Some(error) = events.iter().find_map(|event| self.foreign(event)) {
             return Err(error);
         }
@@ -234,7 +234,7 @@ impl StepRecorder for StepHost {
                 let events = events.into_iter().map(|Event { path, kind, .. }| (path, kind));
                 run.log.record_and_answer(run.now(), events, replies);
                 if let (Some(turn), Some(effects)) = (turn, waits) {
-                    turn.set_waited_for_elsewhere(effects);
+                    turn.set_remote_waiting(effects);
                 }
             }
         }
@@ -298,7 +298,7 @@ impl HandedOut {
         run: &Arc<RunShared>,
         path: &StepPath,
         (attempt, since): (u32, usize),
-        turn: Option<Arc<StepTurn>>,
+        turn: Option<Arc<HiddenCalls>>,
         close_below: CloseBelow,
     ) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();

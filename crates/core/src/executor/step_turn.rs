@@ -61,7 +61,7 @@ impl HiddenEffect {
 }
 
 /// Blocks the hidden calls of one step until the driver of the workflow allows them.
-pub(crate) struct StepTurn {
+pub(crate) struct HiddenCalls {
     state: Mutex<State>,
     /// Set when a call starts or stops waiting. The driver reads it.
     changed: Arc<AtomicBool>,
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-impl StepTurn {
+impl HiddenCalls {
     pub(crate) fn new(changed: &Arc<AtomicBool>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), changed: Arc::clone(changed) })
     }
@@ -124,7 +124,7 @@ impl StepTurn {
     }
 
     /// Sets the strongest effect of the calls that wait in the process that executes the step.
-    pub(crate) fn set_waited_for_elsewhere(&self, effects: Effects) {
+    pub(crate) fn set_remote_waiting(&self, effects: Effects) {
         let mut state = self.state();
         // Ignores a late report of calls that are allowed by now.
         state.elsewhere = HiddenEffect::of_effects(effects).filter(|effect| !state.is_open(*effect));
@@ -153,14 +153,14 @@ impl StepTurn {
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.
-    pub(crate) async fn opened_beyond(&self, known: Effects) {
+    pub(crate) async fn wait_for_stronger(&self, known: Effects) {
         let next = match known {
             Effects::None => HiddenEffect::Reads,
             Effects::Read => HiddenEffect::Writes,
             // No stronger effect exists.
             Effects::Write => return std::future::pending().await,
         };
-        let mut wait = TurnWait { turn: self, effect: next, number: None, watches: true };
+        let mut wait = HiddenCallWait { turn: self, effect: next, number: None, watches: true };
         std::future::poll_fn(|cx| wait.poll(cx)).await;
     }
 
@@ -185,14 +185,14 @@ impl StepTurn {
     /// # Cancel safety
     /// Dropping the future ends the wait.
     pub(crate) async fn opened(&self, effect: HiddenEffect) {
-        let mut wait = TurnWait { turn: self, effect, number: None, watches: false };
+        let mut wait = HiddenCallWait { turn: self, effect, number: None, watches: false };
         std::future::poll_fn(|cx| wait.poll(cx)).await;
     }
 }
 
 /// The wait of one call.
-struct TurnWait<'t> {
-    turn: &'t StepTurn,
+struct HiddenCallWait<'t> {
+    turn: &'t HiddenCalls,
     effect: HiddenEffect,
     /// Number of its entry in [`Waiting`], once it waits.
     number: Option<u64>,
@@ -200,7 +200,7 @@ struct TurnWait<'t> {
     watches: bool,
 }
 
-impl TurnWait<'_> {
+impl HiddenCallWait<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.turn.state();
         if state.is_open(self.effect) {
@@ -222,7 +222,7 @@ impl TurnWait<'_> {
     }
 }
 
-impl Drop for TurnWait<'_> {
+impl Drop for HiddenCallWait<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let mut state = self.turn.state();
@@ -243,7 +243,7 @@ mod tests {
     /// The time limit of a step is suspended while a call waits, so a dropped wait must not count.
     #[test]
     fn a_dropped_call_does_not_wait() {
-        let turn = StepTurn::new(&Arc::default());
+        let turn = HiddenCalls::new(&Arc::default());
         let mut first = Box::pin(turn.opened(HiddenEffect::Writes));
         let mut second = Box::pin(turn.opened(HiddenEffect::Writes));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
@@ -259,12 +259,12 @@ mod tests {
     /// executes.
     #[test]
     fn a_turn_is_known_in_two_processes() {
-        let (here, there) = (StepTurn::new(&Arc::default()), StepTurn::new(&Arc::default()));
-        let mut watch = Box::pin(here.opened_beyond(Effects::None));
+        let (here, there) = (HiddenCalls::new(&Arc::default()), HiddenCalls::new(&Arc::default()));
+        let mut watch = Box::pin(here.wait_for_stronger(Effects::None));
         let mut call = Box::pin(there.opened(HiddenEffect::Writes));
         assert!(watch.as_mut().now_or_never().is_none() && call.as_mut().now_or_never().is_none());
         assert!(!here.is_waited_for(), "nothing waits where the turn is only watched");
-        here.set_waited_for_elsewhere(there.waited_for());
+        here.set_remote_waiting(there.waited_for());
         assert!(here.is_waited_for());
         here.open(HiddenEffect::Reads);
         assert!(watch.now_or_never().is_some() && here.opened_for() == Effects::Read);
@@ -274,7 +274,7 @@ mod tests {
         there.open_for(here.opened_for());
         assert!(!here.is_waited_for() && call.now_or_never().is_some());
         // A late report about a wait that has ended has no effect.
-        here.set_waited_for_elsewhere(Effects::Write);
+        here.set_remote_waiting(Effects::Write);
         assert!(!here.is_waited_for());
     }
 }

@@ -1,4 +1,4 @@
-//! `HiddenTexts`: the secrets of a client, which are masked in all messages of its server.
+//! `SecretMasker`: the secrets of a client, which are masked in all messages of its server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::without;
 
-/// Minimum number of bytes of a secret. Shorter texts would be found everywhere.
+/// Minimum number of bytes of a secret. Shorter strings would be found everywhere.
 const SHORTEST: usize = 6;
 /// Replaces a secret.
 const MARK: &str = "***";
@@ -17,10 +17,10 @@ const BYTES: [&str; 4] = ["blob", "bytes", "data", "raw"];
 /// Secrets, the longest first, so that a secret that contains another is masked whole.
 #[derive(Clone, Default)]
 #[allow(missing_debug_implementations, reason = "it holds secrets")]
-pub struct HiddenTexts(Vec<String>);
+pub struct SecretMasker(Vec<String>);
 
-impl HiddenTexts {
-    /// Creates the set of these texts, without those of fewer than six bytes.
+impl SecretMasker {
+    /// Creates the set of these strings, without those of fewer than six bytes.
     pub fn new(texts: impl IntoIterator<Item = String>) -> Self {
         let mut texts: Vec<String> = texts.into_iter().filter(|text| text.len() >= SHORTEST).collect();
         // Equal secrets must be adjacent for `dedup`, so ties are sorted by text.
@@ -29,7 +29,7 @@ impl HiddenTexts {
         Self(texts)
     }
 
-    /// Returns the set with more texts.
+    /// Returns the set with more strings.
     pub fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
         Self::new(self.0.iter().cloned().chain(more))
     }
@@ -47,7 +47,8 @@ impl HiddenTexts {
         masked
     }
 
-    /// Masks secrets in all texts of a value, in names of fields, and in base64. Returns true if there were any.
+    /// Masks secrets in all strings of a value, in names of fields, and in base64. Returns true if
+    /// there were any.
     pub fn mask_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.masked(text) {
@@ -108,11 +109,11 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
-    use super::HiddenTexts;
+    use super::SecretMasker;
 
     #[test]
     fn a_secret_is_masked_in_every_text_of_a_value() {
-        let hidden = HiddenTexts::new(["sk-12345", "Bearer sk-12345", "short", "a\"quoted\""].map(ToOwned::to_owned));
+        let hidden = SecretMasker::new(["sk-12345", "Bearer sk-12345", "short", "a\"quoted\""].map(ToOwned::to_owned));
         let inside = json!({"header": "Bearer sk-12345"}).to_string();
         let mut value = json!({
             "text": "your header was Bearer sk-12345, and short", "list": ["sk-12345", 7, null],

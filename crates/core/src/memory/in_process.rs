@@ -1,5 +1,5 @@
 //! `InProcessMemory`: a memory that lasts as long as the process, for tests and small programs. It
-//! writes no file.
+//! does not write files.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

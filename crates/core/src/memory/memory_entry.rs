@@ -29,7 +29,7 @@ pub struct MemoryEntry {
 }
 
 impl MemoryEntry {
-    /// Creates an entry that belongs to no run. Within a run,
+    /// Creates an entry that does not belong to a run. Within a run,
     /// [`UserMemory::save`](super::UserMemory::save) creates entries.
     pub fn new(id: impl Into<Arc<str>>, note: impl Into<MemoryNote>, time: Timestamp) -> Self {
         let MemoryNote { text, tags } = note.into();
@@ -37,7 +37,7 @@ impl MemoryEntry {
     }
 }
 
-/// A text to remember, with optional tags. Converts from a plain string.
+/// Text to remember, with optional tags. Converts from a plain string.
 ///
 /// ```
 /// use agentflow::memory::MemoryNote;
@@ -55,7 +55,7 @@ pub struct MemoryNote {
 }
 
 impl MemoryNote {
-    /// Maximum size of a text, in bytes: 16 KiB.
+    /// Maximum size of the text, in bytes: 16 KiB.
     pub const MAX_TEXT: usize = 16 << 10;
     /// Maximum number of tags.
     pub const MAX_TAGS: usize = 16;

@@ -24,7 +24,7 @@ impl MemoryQuery {
     /// Default maximum number of results.
     pub const LIMIT: usize = 10;
 
-    /// Creates a query for memories that match a text, best match first. The
+    /// Creates a query for memories that match this text, best match first. The
     /// [`Memory`](super::Memory) implementation decides which memories match, and how well.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::all() }

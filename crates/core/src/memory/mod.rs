@@ -1,8 +1,8 @@
-//! Long-term memory: short texts about a user that agents remember across runs and sessions.
+//! Long-term memory: short notes about a user that agents remember across runs and sessions.
 //!
 //! - [`Memory`] is the storage interface. [`InProcessMemory`] implements it for tests and small
 //!   programs; `SqliteMemory` (feature `sqlite`) implements it on disk.
-//! - [`MemoryEntry`] is a saved memory, [`MemoryNote`] a text to save, and [`MemoryQuery`] a
+//! - [`MemoryEntry`] is a saved memory, [`MemoryNote`] the text to save, and [`MemoryQuery`] a
 //!   search.
 //! - [`UserMemory`] is a handle to the memories of one user. Tools and steps get it from
 //!   [`Context::memory`](crate::Context::memory).
@@ -21,7 +21,7 @@ pub use self::in_process::InProcessMemory;
 pub use self::memory_entry::{MemoryEntry, MemoryNote};
 pub use self::memory_query::MemoryQuery;
 pub use self::user_memory::UserMemory;
-pub(crate) use self::user_memory::{MemoryIds, id_of_key};
+pub(crate) use self::user_memory::{MemoryIds, derived_id};
 use crate::store::StoreError;
 
 /// Storage and search for what agents remember of users.
@@ -30,8 +30,8 @@ use crate::store::StoreError;
 /// [`Runtime::builder().memory(..)`](crate::runtime::RuntimeBuilder::memory). The tools
 /// [`remember`](crate::remember()), [`recall`](crate::recall()) and [`forget`](crate::forget()) use
 /// it, and so does [`Context::memory`](crate::Context::memory). [`InProcessMemory`] and
-/// `SqliteMemory` (feature `sqlite`) search by words. Implement the trait to search in another way,
-/// for example by meaning with embeddings; the page of the module `agentflow::memory` has an
+/// `SqliteMemory` (feature `sqlite`) search by words. Implement the trait to search in a different
+/// way, for example by meaning with embeddings; the page of the module `agentflow::memory` has an
 /// example.
 ///
 /// # Rules
@@ -59,10 +59,10 @@ pub trait Memory: Send + Sync + 'static {
     /// fails.
     async fn save(&self, user: &str, entry: MemoryEntry) -> Result<(), StoreError>;
 
-    /// Returns the user's entries that a query selects. A query with a text selects matching
-    /// entries, best match first; a query without a text selects all entries, newest first. Each
-    /// result has all tags of the query ([`MemoryQuery::admits`]). Skips the first
-    /// [`MemoryQuery::get_skip`] results and returns at most [`MemoryQuery::get_limit`].
+    /// Returns the user's entries that a query selects. A query with text selects matching entries,
+    /// best match first; a query without text selects all entries, newest first. Each result has
+    /// all tags of the query ([`MemoryQuery::admits`]). Skips the first [`MemoryQuery::get_skip`]
+    /// results and returns at most [`MemoryQuery::get_limit`].
     ///
     /// # Errors
     /// `locked`, `damaged` or `io` if the storage fails.

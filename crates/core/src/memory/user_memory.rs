@@ -1,4 +1,4 @@
-//! `UserMemory`: a handle to the memories of one user. It gives no access to other users.
+//! `UserMemory`: a handle to the memories of one user. It does not give access to other users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) enum MemoryIds {
 }
 
 /// Returns the id of an entry: the first 32 hexadecimal digits of a hash of the key and the text.
-pub(crate) fn id_of_key(key: &str, text: &str) -> String {
+pub(crate) fn derived_id(key: &str, text: &str) -> String {
     // The length of the key keeps the pair unambiguous if the key itself contains `\0`.
     let mut hash = sha256(format!("{}\0{key}\0{text}", key.len()).as_bytes());
     hash.truncate(32);
@@ -50,7 +50,7 @@ impl UserMemory {
 
     /// Saves a memory and returns its entry, with the id. Within a step of a run, the id is derived
     /// from the step and the text, so a step that is repeated after a crash or a retry leaves one
-    /// entry. Two different texts in one step are two entries.
+    /// entry. Two different strings in one step are two entries.
     ///
     /// # Errors
     /// [`Error::Memory`] if the text is empty or larger than [`MemoryNote::MAX_TEXT`] bytes, or if
@@ -65,7 +65,7 @@ impl UserMemory {
             return Err(Error::Memory { problem });
         }
         let (id, run) = match &self.ids {
-            MemoryIds::Step(run, key) => (id_of_key(key, &note.text), Some(run.clone())),
+            MemoryIds::Step(run, key) => (derived_id(key, &note.text), Some(run.clone())),
             MemoryIds::Chance(bits) => (format!("{:016x}{:016x}", bits(), bits()), None),
         };
         let entry = MemoryEntry { run, ..MemoryEntry::new(id, note, self.clock.now()) };
@@ -87,7 +87,7 @@ impl UserMemory {
         Ok(self.memory.save(&self.user, entry).await?)
     }
 
-    /// Returns the memories that a query selects: matches for a text, best match first, or all
+    /// Returns the memories that a query selects: matches for its text, best match first, or all
     /// memories, newest first.
     ///
     /// # Errors

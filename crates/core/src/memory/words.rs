@@ -1,10 +1,10 @@
-//! Splits a text into words, by which memories are found. Every character except letters and
+//! Splits a string into words, by which memories are found. Every character except letters and
 //! digits is a separator, so a query never contains the syntax of a query language.
 
 /// Maximum number of words of a query that are used; further words are ignored.
 pub const MOST_WORDS: usize = 64;
 
-/// Returns the words of a text in lower case. In scripts without spaces between words, each
+/// Returns the words of a string in lower case. In scripts without spaces between words, each
 /// character is a word.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut signs = text.chars().filter(|sign| !is_mark(*sign)).flat_map(char::to_lowercase).peekable();
@@ -12,8 +12,8 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
         while signs.next_if(|sign| !sign.is_alphanumeric()).is_some() {}
         let first = signs.next()?;
         let mut word = String::from(first);
-        while !stands_alone(first)
-            && let Some(next) = signs.next_if(|next| next.is_alphanumeric() && !stands_alone(*next))
+        while !is_single_char_word(first)
+            && let Some(next) = signs.next_if(|next| next.is_alphanumeric() && !is_single_char_word(*next))
         {
             word.push(next);
         }
@@ -28,7 +28,7 @@ fn is_mark(sign: char) -> bool {
 
 /// Returns `true` for a character of a script without spaces between words: Thai to Khmer, and
 /// Chinese and Japanese characters.
-fn stands_alone(sign: char) -> bool {
+fn is_single_char_word(sign: char) -> bool {
     matches!(sign,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')

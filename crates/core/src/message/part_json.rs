@@ -40,13 +40,13 @@ impl Serialize for Part {
 
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OfMap)
+        deserializer.deserialize_map(MessagePartVisitor)
     }
 }
 
-struct OfMap;
+struct MessagePartVisitor;
 
-impl<'de> Visitor<'de> for OfMap {
+impl<'de> Visitor<'de> for MessagePartVisitor {
     type Value = Part;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,8 +85,8 @@ struct Key(Option<String>);
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfText;
-        impl Visitor<'_> for OfText {
+        struct FirstKeyVisitor;
+        impl Visitor<'_> for FirstKeyVisitor {
             type Value = Key;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Key {
                 Ok(Key((key != TYPE).then(|| key.to_owned())))
             }
         }
-        deserializer.deserialize_identifier(OfText)
+        deserializer.deserialize_identifier(FirstKeyVisitor)
     }
 }
 

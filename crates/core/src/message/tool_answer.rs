@@ -1,4 +1,4 @@
-//! Content of a tool's answer in addition to its JSON: a text for the model, files and links.
+//! Content of a tool's answer in addition to its JSON: text for the model, files and links.
 
 use std::borrow::Cow;
 

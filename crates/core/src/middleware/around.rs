@@ -7,15 +7,15 @@ use crate::error::{Error, Result};
 use crate::run::RunShared;
 
 /// The middleware of a run, outermost first.
-pub(crate) struct AroundRun {
+pub(crate) struct RunHooks {
     info: RunInfo,
     hooks: Arc<[Arc<dyn Middleware>]>,
 }
 
-impl AroundRun {
+impl RunHooks {
     /// Returns the middleware of a run with this agent or workflow name. Returns `None` if the
     /// runtime has no middleware.
-    pub(crate) fn of(name: &Arc<str>, shared: &Arc<RunShared>) -> Option<Self> {
+    pub(crate) fn for_run(name: &Arc<str>, shared: &Arc<RunShared>) -> Option<Self> {
         let hooks = of_host(&shared.host);
         let info = || RunInfo::new(Arc::clone(name), Arc::clone(shared));
         (!hooks.is_empty()).then(|| Self { info: info(), hooks })

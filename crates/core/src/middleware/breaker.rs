@@ -33,7 +33,7 @@ pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
     CircuitBreaker { failures: failures.max(1), rest, of: Limited::Models, circuits: Mutex::default() }
 }
 
-/// Refuses calls of a model, or of tools, that fail repeatedly; created by [`circuit_breaker`].
+/// Refuses calls to a model, or to tools, that fail repeatedly; created by [`circuit_breaker`].
 ///
 /// A refused call fails with [`ModelErrorKind::Overloaded`] and the remaining time, so that retries
 /// wait and fallbacks take over if they wrap this middleware. After that time one call is let
@@ -55,7 +55,7 @@ struct Circuit {
 }
 
 impl CircuitBreaker {
-    /// Watches the calls of these tools, each tool separately, instead of model calls. A call
+    /// Watches the calls to these tools, each tool separately, instead of model calls. A call
     /// counts as failed if its tool returns an error, panics or exceeds its time limit; invalid
     /// arguments and refusals do not count. A refused call has a result with the status
     /// [`ToolStatus::Error`] that informs the model for how long the tool is not called.

@@ -15,7 +15,7 @@ use crate::model::{ModelResponse, StopReason, Usage};
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// Note under which the request is passed from the hook before the call to the hook after it.
+/// Note under which the request is passed from the hook before the call to the hook after the call.
 const NOTE: &str = "cache";
 
 /// Creates a cache that answers repeated model requests from memory; see [`Cache`].
@@ -85,7 +85,7 @@ impl Cache {
     }
 }
 
-/// Stores texts by key. Implement it to use a database of the program. The store may drop entries
+/// Stores strings by key. Implement it to use a database of the program. The store may drop entries
 /// at any time.
 #[async_trait]
 pub trait CacheStore: Send + Sync {
@@ -95,7 +95,7 @@ pub trait CacheStore: Send + Sync {
     /// If it cannot be read.
     async fn get(&self, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Stores a text, which replaces the previous text of the key. It may be dropped after
+    /// Stores a string, which replaces the previous text of the key. It may be dropped after
     /// `expires`.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ pub trait CacheStore: Send + Sync {
     async fn put(&self, key: &str, text: String, expires: Option<Timestamp>) -> Result<(), StoreError>;
 }
 
-/// Stores a limited number of texts in memory, and drops the oldest first. Clones share their
+/// Stores a limited number of strings in memory, and drops the oldest first. Clones share their
 /// entries.
 #[derive(Clone, Debug)]
 pub struct MemoryCache {
@@ -119,7 +119,7 @@ struct Entries {
 }
 
 impl MemoryCache {
-    /// Creates a cache of at most `most` texts. The default is 1,000.
+    /// Creates a cache of at most `most` strings. The default is 1,000.
     pub fn new(most: usize) -> Self {
         Self { entries: Arc::default(), most: most.max(1) }
     }

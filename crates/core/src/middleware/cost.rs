@@ -183,7 +183,7 @@ impl CostTracker {
         self
     }
 
-    /// Allows calls of models without a price. They count as free.
+    /// Allows calls to models without a price. They count as free.
     #[must_use]
     pub fn allow_unpriced(mut self) -> Self {
         self.allow_unpriced = true;

@@ -63,7 +63,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use self::around::AroundRun;
+pub(crate) use self::around::RunHooks;
 pub use self::breaker::{CircuitBreaker, circuit_breaker};
 pub use self::budget::{Scope, TokenBudget, token_budget};
 pub use self::cache::{Cache, CacheStore, MemoryCache, cache};
@@ -74,7 +74,7 @@ pub use self::redact::{Redact, Redactor, redact};
 pub(crate) use self::reserve::Place;
 pub use self::retry::{Retry, retry};
 pub use self::step::{AgentStep, Attempt, ModelStep, RunInfo, ToolStep};
-pub(crate) use self::tool_hooks::{HookedAnswer, HookedCall, ToolHooks};
+pub(crate) use self::tool_hooks::{HookedCall, HookedResult, ToolHooks};
 use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::{Message, ToolResult};
@@ -213,7 +213,7 @@ pub trait Middleware: Send + Sync {
     /// are not called if the call is not allowed because a scope or an approval is missing; a
     /// person who approves a call therefore sees the arguments of the caller. The retries of a call
     /// in a step happen inside of its hooks, and a recorded outcome of a call is reused without
-    /// hooks when its step runs again. The call of a tool by another tool has hooks in a step of a
+    /// hooks when its step runs again. The call to a tool by another tool has hooks in a step of a
     /// workflow. In a tool that an agent has called, it is a plain function call without hooks.
     ///
     /// A call in a step has typed arguments and a typed result. Hooks receive them as JSON, and
@@ -241,7 +241,7 @@ pub trait Middleware: Send + Sync {
     }
 
     /// Returns `true` if this middleware decides how often a failed model call is retried. Default:
-    /// `false`. If one does, a durable run makes no retries; see [`Retry`].
+    /// `false`. If one does, a durable run does not retry; see [`Retry`].
     fn retries_model_calls(&self) -> bool {
         false
     }
@@ -254,13 +254,13 @@ pub trait Middleware: Send + Sync {
 }
 
 /// The middleware of a runtime, outermost first.
-pub(crate) struct OfRuntime {
+pub(crate) struct RuntimeMiddleware {
     all: Arc<[Arc<dyn Middleware>]>,
     /// The middleware with tool hooks.
     around_tools: Option<ToolHooks>,
 }
 
-impl OfRuntime {
+impl RuntimeMiddleware {
     pub(crate) fn new(all: Vec<Arc<dyn Middleware>>) -> Self {
         Self { around_tools: ToolHooks::among(&all), all: all.into() }
     }
@@ -268,5 +268,5 @@ impl OfRuntime {
 
 /// Returns the middleware of a host's runtime, outermost first.
 pub(crate) fn of_host(host: &Host) -> Arc<[Arc<dyn Middleware>]> {
-    host.part::<OfRuntime>().map(|of| Arc::clone(&of.all)).unwrap_or_default()
+    host.part::<RuntimeMiddleware>().map(|of| Arc::clone(&of.all)).unwrap_or_default()
 }

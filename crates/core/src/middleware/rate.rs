@@ -85,7 +85,7 @@ impl RateLimit {
         self
     }
 
-    /// Limits the calls of these tools, each tool separately, instead of model calls. A tool that
+    /// Limits the calls to these tools, each tool separately, instead of model calls. A tool that
     /// is not `async` cannot wait in a workflow step: such a call fails. Tokens do not count.
     ///
     /// ```

@@ -26,7 +26,7 @@ pub use crate::run::{Redact, Redactor};
 /// # }
 /// ```
 pub fn redact() -> Redact {
-    Redact::of_keys()
+    Redact::with_known_keys()
 }
 
 impl Middleware for Redact {
@@ -62,7 +62,7 @@ mod tests {
             ("key sk-abcdefghijklmnop1234, end", "key [redacted], end"),
             ("task-abcdefghijklmnop1234", "task-abcdefghijklmnop1234"),
             ("{\"k\":\"a \\\"quoted\\\" secret\"}", "{\"k\":\"[redacted]\"}"),
-            // JSON inside of a text stays JSON.
+            // JSON inside of a string stays JSON.
             ("{\"n\":4111111111111111,\"m\":1.5}", "{\"n\":\"[redacted]\",\"m\":1.5}"),
             ("[4.111111111111111e15, 4111111111111111.0]", "[\"[redacted]\", \"[redacted]\"]"),
             ("[1763766000000, 17637660000000000, 12]", "[1763766000000, 17637660000000000, 12]"),

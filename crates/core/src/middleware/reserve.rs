@@ -72,7 +72,7 @@ impl Reservations {
                 let calls = &mut runs.entry(run.clone()).or_default().calls;
                 let others = calls.iter().filter(|call| !path.is_within(&call.path));
                 let others: Vec<Spending> = others.map(|call| call.estimate.clone()).collect();
-                // A call inside another call, such as the call of an agent in a hook, must not wait
+                // A call inside another call, such as the call to an agent in a hook, must not wait
                 // for other calls, since they may be waiting for the outer call.
                 let nested = others.len() < calls.len();
                 let verdict = match ask(step, &others, &estimate) {

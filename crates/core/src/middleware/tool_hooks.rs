@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Flow, Middleware, OfRuntime, ToolStep};
+use super::{Flow, Middleware, RuntimeMiddleware, ToolStep};
 use crate::error::Result;
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
@@ -14,21 +14,21 @@ use crate::run::Host;
 #[derive(Clone)]
 pub(crate) struct ToolHooks(Arc<[Arc<dyn Middleware>]>);
 
-/// A tool call after the hooks before it.
+/// A tool call whose `before_tool` hooks have run.
 pub(crate) struct HookedCall {
-    /// The call as hooks see it, with the arguments for the tool.
+    /// The call as the hooks see it. Its arguments are those that the hooks may have changed.
     pub(crate) step: ToolStep,
-    /// The result, if a hook answered.
-    pub(crate) answer: Option<HookedAnswer>,
+    /// The result, if a hook returned one instead of calling the tool.
+    pub(crate) answer: Option<HookedResult>,
     hooks: ToolHooks,
-    /// Number of layers, from the outside, whose hooks are called after the call.
+    /// Number of layers, counted from the outermost, whose hooks run after the call.
     depth: usize,
 }
 
-/// The result of a call, which is passed to the hooks after it.
-pub(crate) struct HookedAnswer {
+/// The result of a call, as passed to the `after_tool` and `on_tool_error` hooks.
+pub(crate) struct HookedResult {
     pub(crate) result: Arc<ToolResult>,
-    /// Name of the middleware that gave the result instead of the tool.
+    /// Name of the middleware that provided the result instead of the tool.
     pub(crate) answered_by: Option<Arc<str>>,
 }
 
@@ -41,17 +41,17 @@ impl ToolHooks {
         Some(Self(hooks.cloned().collect()))
     }
 
-    /// Returns the tool hooks of a host. Returns `None` if it has none, which is a cheap check.
+    /// Returns the tool hooks of a host, or `None` if it has none. The check is cheap.
     pub(crate) fn of_host(host: &Host) -> Option<Self> {
-        host.part::<OfRuntime>()?.around_tools.clone()
+        host.part::<RuntimeMiddleware>()?.around_tools.clone()
     }
 
     /// Returns `true` if the host has tool hooks.
-    pub(crate) fn are_around(host: &Host) -> bool {
-        host.part::<OfRuntime>().is_some_and(|of| of.around_tools.is_some())
+    pub(crate) fn exist_on(host: &Host) -> bool {
+        host.part::<RuntimeMiddleware>().is_some_and(|of| of.around_tools.is_some())
     }
 
-    /// Calls the hooks before the tool call, up to the first hook that returns a result.
+    /// Calls the `before_tool` hooks, up to the first hook that returns a result.
     ///
     /// # Errors
     /// The error of a hook.
@@ -59,7 +59,7 @@ impl ToolHooks {
         for (depth, hook) in self.0.iter().enumerate() {
             if let Flow::Return(result) = hook.before_tool(&mut step).await? {
                 let result = Arc::new(of_call(result, &step.call));
-                let answer = HookedAnswer { result, answered_by: Some(hook.name().into()) };
+                let answer = HookedResult { result, answered_by: Some(hook.name().into()) };
                 return Ok(HookedCall { step, answer: Some(answer), hooks: self, depth });
             }
         }
@@ -68,15 +68,15 @@ impl ToolHooks {
     }
 }
 
-impl HookedAnswer {
-    /// Creates the answer of the tool itself.
+impl HookedResult {
+    /// Creates the answer for a result of the tool itself.
     pub(crate) fn of_tool(result: ToolResult) -> Self {
         Self { result: Arc::new(result), answered_by: None }
     }
 }
 
 impl HookedCall {
-    /// Returns the call with the arguments after the hooks.
+    /// Returns the call with the arguments that the hooks may have changed.
     pub(crate) fn call(&self) -> Arc<ToolCall> {
         match self.is_changed() {
             true => Arc::new(ToolCall { arguments: self.step.arguments.clone(), ..ToolCall::clone(&self.step.call) }),
@@ -89,23 +89,23 @@ impl HookedCall {
         self.step.arguments != self.step.call.arguments
     }
 
-    /// Returns the arguments of the caller, if hooks have changed them.
+    /// Returns the original arguments of the caller, if hooks have changed them.
     pub(crate) fn given(&self) -> Option<Arc<str>> {
         self.is_changed().then(|| self.step.call.arguments.as_str().into())
     }
 
-    /// Calls the hooks after the tool call.
+    /// Calls the `after_tool` or `on_tool_error` hooks.
     ///
     /// # Errors
-    /// The error of a hook. Its name is set in the answer.
-    pub(crate) async fn after(&self, answer: &mut HookedAnswer) -> Result<()> {
+    /// The error of a hook. `answer.answered_by` then contains the name of the hook.
+    pub(crate) async fn after(&self, answer: &mut HookedResult) -> Result<()> {
         let Self { step, hooks, depth, .. } = self;
-        // Layers inside of a hook that answered have not seen the call.
+        // If a hook returned a result, the layers inside of it have not seen the call.
         for hook in hooks.0[..*depth].iter().rev() {
             if answer.result.status.is_success() {
                 let result = Arc::make_mut(&mut answer.result);
                 let seen = hook.after_tool(step, result).await;
-                // A hook cannot change to which call the result belongs.
+                // A hook cannot assign the result to a different call.
                 (result.call_id, result.name) = (step.call.id.clone(), step.call.name.clone());
                 if seen.is_err() || !result.status.is_success() {
                     answer.answered_by = Some(hook.name().into());

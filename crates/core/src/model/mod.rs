@@ -42,7 +42,7 @@ pub use self::output_schema::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
 #[doc(hidden)]
 pub use self::providers::{full_name, named as provider_named};
-pub(crate) use self::providers::{says_provider, telemetry_name};
+pub(crate) use self::providers::{has_known_prefix, telemetry_name};
 pub use self::reference::{ModelRef, ModelRefError};
 pub(crate) use self::response::MAX_TOKENS;
 pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, Usage};
@@ -128,8 +128,8 @@ pub trait Model: Send + Sync {
     /// other tools.
     ///
     /// # Errors
-    /// A text that names the field, if the provider cannot express the schema. It is reported when
-    /// the agent is built.
+    /// A message that names the field, if the provider cannot express the schema. It is reported
+    /// when the agent is built.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
         let _ = (schema, with_tools);
         Ok(OutputMode::Tool)

@@ -1,4 +1,4 @@
-//! [`ModelError`] and its kinds. The kind lets a caller react without parsing texts.
+//! [`ModelError`] and its kinds. The kind lets a caller react without parsing strings.
 
 use std::fmt;
 use std::time::Duration;
@@ -237,8 +237,8 @@ impl ModelError {
         self.0.kind.is_retryable() && !self.0.permanent
     }
 
-    /// Applies `clean` to every text, including the texts of the sources, and then `cap` to the
-    /// texts of the error itself.
+    /// Applies `clean` to every string, including the strings of the sources, and then `cap` to the
+    /// strings of the error itself.
     pub(crate) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
         inner.message = cap(clean(std::mem::take(&mut inner.message)));
@@ -250,9 +250,9 @@ impl ModelError {
     }
 }
 
-/// Returns the source unchanged if all of its texts are clean. Otherwise replaces it and its own
-/// sources by their cleaned messages. The `Debug` form is checked too, since serde's errors show
-/// texts of the input in it.
+/// Returns the source unchanged if all of its strings are clean. Otherwise replaces it and its own
+/// sources with their cleaned messages. The `Debug` form is checked too, since serde's errors show
+/// strings of the input in it.
 fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
     let mut sentences = Vec::new();
     let mut shown = String::new();

@@ -134,7 +134,7 @@ impl ModelSettings {
         self
     }
 
-    /// Adds a stop sequence: a text at which generation stops.
+    /// Adds a stop sequence: a string at which generation stops.
     #[must_use]
     pub fn stop(mut self, text: impl Into<String>) -> Self {
         self.stop.push(text.into());

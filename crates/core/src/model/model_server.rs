@@ -9,6 +9,7 @@ use super::{EnvSecrets, Model, ModelError, ModelErrorKind, Secret, SecretProvide
 
 /// A server with the wire format of a provider. `Debug` does not show the key.
 #[derive(Clone)]
+#[doc(hidden)]
 #[allow(missing_debug_implementations, reason = "it holds a key")]
 pub struct ModelServer {
     provider: &'static Provider,

@@ -3,8 +3,8 @@
 //! such, and so that `#[agent]` can check the names of models at compile time.
 //!
 //! A new wire format needs a static that is listed in [`PROVIDERS`], a folder in `crates/models`
-//! and a cargo feature. A provider with an existing format only needs the static. This module calls
-//! no server.
+//! and a cargo feature. A provider with an existing format only needs the static. This module does
+//! not call servers.
 
 use agentflow_schema::text::nearest;
 
@@ -171,7 +171,7 @@ pub(crate) fn near_prefix(model: &str) -> Option<&'static str> {
 }
 
 /// Returns `true` if [`of_model`] finds a provider. A `const fn` for checks at compile time.
-pub(crate) const fn says_provider(model: &str) -> bool {
+pub(crate) const fn has_known_prefix(model: &str) -> bool {
     let mut provider = 0;
     while provider < PROVIDERS.len() {
         let prefixes = PROVIDERS[provider].prefixes;
@@ -208,7 +208,7 @@ pub(crate) fn telemetry_name(provider: &str) -> &str {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{PROVIDERS, of_model, says_provider};
+    use super::{PROVIDERS, has_known_prefix, of_model};
 
     #[test]
     fn no_name_means_two_providers() {
@@ -231,7 +231,7 @@ mod tests {
             "xgpt-5",
             "deepseek-chat",
         ] {
-            assert_eq!(says_provider(name), of_model(name).is_some(), "{name}");
+            assert_eq!(has_known_prefix(name), of_model(name).is_some(), "{name}");
         }
     }
 }

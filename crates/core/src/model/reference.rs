@@ -63,7 +63,7 @@ impl FromStr for ModelRef {
             }
             return Ok(Self::new(provider, model));
         }
-        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::of_no_provider(text))?;
+        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::unknown_provider(text))?;
         Ok(Self::new(provider.name, text))
     }
 }
@@ -82,7 +82,7 @@ impl ModelRefError {
     }
 
     /// Creates the error for a name without a provider, if no provider follows from its prefix.
-    fn of_no_provider(name: &str) -> Self {
+    fn unknown_provider(name: &str) -> Self {
         let Some(prefix) = providers::near_prefix(name) else { return Self::unreadable(name) };
         let problem = format!("no provider has models of such names; did you mean `{prefix}..`?");
         Self { name: name.to_owned(), problem }

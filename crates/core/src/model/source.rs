@@ -25,7 +25,7 @@ impl ModelSource {
     }
 
     /// Returns the model, or its name as `Err`.
-    pub(crate) fn given_or_named(&self) -> Result<&Arc<dyn Model>, &str> {
+    pub(crate) fn model_or_name(&self) -> Result<&Arc<dyn Model>, &str> {
         match &self.0 {
             Source::Given(model) => Ok(model),
             Source::Named(name) => Err(name),

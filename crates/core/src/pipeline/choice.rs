@@ -31,6 +31,6 @@ impl Choice {
 
 impl From<Choice> for Pipeline {
     fn from(choice: Choice) -> Self {
-        Self::of(Kind::Choice(choice.0))
+        Self::from_kind(Kind::Choice(choice.0))
     }
 }

@@ -1,5 +1,5 @@
 //! Construction of pipelines from documents: rows as they are written, and the options of a part.
-//! The module reads no documents.
+//! The module does not read documents.
 
 use super::Pipeline;
 use super::pipeline_part::Kind;
@@ -9,22 +9,22 @@ impl Pipeline {
     /// Creates a sequence of parts. Unlike the operator `>>`, it does not flatten a nested
     /// sequence.
     pub(crate) fn sequence(parts: Vec<Self>) -> Self {
-        Self::of(Kind::Sequence(parts))
+        Self::from_kind(Kind::Sequence(parts))
     }
 
     /// Creates parallel parts. Unlike the operator `|`, it does not flatten nested parallel parts.
     pub(crate) fn parallel(parts: Vec<Self>) -> Self {
-        Self::of(Kind::Parallel(parts))
+        Self::from_kind(Kind::Parallel(parts))
     }
 
     /// Creates a part with fallbacks, which are tried in order.
     pub(crate) fn fallbacks(parts: Vec<Self>) -> Self {
-        Self::of(Kind::Fallback(parts))
+        Self::from_kind(Kind::Fallback(parts))
     }
 
     /// Creates a tap: a part that observes, as an element of a sequence.
     pub(crate) fn tapped(part: Self) -> Self {
-        Self::of(Kind::Tap(part))
+        Self::from_kind(Kind::Tap(part))
     }
 
     /// Returns the label of the part, which names its node and its field in the output of parallel

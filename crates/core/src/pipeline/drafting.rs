@@ -1,4 +1,4 @@
-//! [`Drafting`] converts a pipeline to graphs: a node for each part, and a separate workflow for
+//! [`GraphGenerator`] converts a pipeline to graphs: a node for each part, and a separate workflow for
 //! each group of parts that must be a single call. Names of tools, agents and workflows are not
 //! resolved here.
 
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::Pipeline;
-use super::graph_in_work::{FreeNames, GraphInWork, Place};
+use super::graph_in_work::{FreeNames, GraphDraft, Place};
 use super::input_names::{condition, mapping, question};
 use super::operators::Until;
 use super::pipeline_part::{Kind, Part};
@@ -23,7 +23,7 @@ pub(super) const INPUT: &str = "input";
 pub(crate) type WrittenGraph = (Graph, Vec<(String, usize)>);
 
 /// Generates the graphs of a pipeline.
-pub(super) struct Drafting<'n> {
+pub(super) struct GraphGenerator<'n> {
     name: &'n str,
     graphs: Vec<WrittenGraph>,
     /// Nodes of the current graph that are parts of a document.
@@ -35,7 +35,7 @@ pub(super) struct Drafting<'n> {
     problems: Vec<String>,
 }
 
-impl<'n> Drafting<'n> {
+impl<'n> GraphGenerator<'n> {
     pub(super) fn new(name: &'n str) -> Self {
         let written = Vec::new();
         Self { name, graphs: Vec::new(), written, names: FreeNames::default(), decider: None, problems: Vec::new() }
@@ -59,7 +59,7 @@ impl<'n> Drafting<'n> {
     }
 
     fn graph(&mut self, name: &str, input: NodeSchema, part: &Part) {
-        let mut graph = GraphInWork::new(input);
+        let mut graph = GraphDraft::new(input);
         let around = std::mem::take(&mut self.written);
         let end = self.part(&mut graph, Place::behind(INPUT), part);
         let written = std::mem::replace(&mut self.written, around);
@@ -124,14 +124,14 @@ impl<'n> Drafting<'n> {
 
     /// Adds a part at a position. Returns the position after it, whose value is the output of the
     /// part.
-    fn part(&mut self, graph: &mut GraphInWork, at: Place, part: &Part) -> Place {
+    fn part(&mut self, graph: &mut GraphDraft, at: Place, part: &Part) -> Place {
         self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
         if part.otherwise {
             let problem = "only a gate has `otherwise`; use `Pipeline::when(..).otherwise(..)` for a condition";
             self.problems.push(format!("the part `{}`: {problem}", part.label()));
         }
         // Options of a row apply to the row as a whole, which must then be a single node, and thus
-        // a call of a workflow.
+        // a call to a workflow.
         let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
         let has_input = part.input != NodeSchema::default();
         let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
@@ -214,7 +214,7 @@ impl<'n> Drafting<'n> {
     }
 
     /// Adds the node of a part with its options.
-    fn node(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, does: GraphBody) -> Place {
+    fn node(&mut self, graph: &mut GraphDraft, at: &Place, part: &Part, does: GraphBody) -> Place {
         let name = graph.name(&part.label());
         self.note(&name, part);
         let node = GraphNode::new(name, does);
@@ -238,7 +238,7 @@ impl<'n> Drafting<'n> {
     /// Adds a gate with `otherwise`: a question node, and a choice by its answer.
     fn answered_gate(
         &mut self,
-        graph: &mut GraphInWork,
+        graph: &mut GraphDraft,
         at: &Place,
         part: &Part,
         (text, denied): (&str, &Pipeline),
@@ -262,7 +262,7 @@ impl<'n> Drafting<'n> {
         self.arms(graph, (at, &Place::behind(gate)), part, routes, &[None, Some(denied)])
     }
 
-    fn parallel(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
+    fn parallel(&mut self, graph: &mut GraphDraft, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
         let mut fields: Vec<(String, Mapping)> = Vec::new();
         let mut seen = HashSet::new();
         for pipeline in parts {
@@ -283,7 +283,7 @@ impl<'n> Drafting<'n> {
         self.node(graph, at, part, GraphBody::Value(Mapping::object(fields)))
     }
 
-    fn repeat(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, of: (&Pipeline, &Until)) -> Place {
+    fn repeat(&mut self, graph: &mut GraphDraft, at: &Place, part: &Part, of: (&Pipeline, &Until)) -> Place {
         let (body, Until { condition: until, most }) = of;
         let call = self.branch(&body.0, Mapping::Item(String::new()));
         let until = until.as_ref().and_then(|text| {
@@ -300,7 +300,7 @@ impl<'n> Drafting<'n> {
 
     fn choice(
         &mut self,
-        graph: &mut GraphInWork,
+        graph: &mut GraphDraft,
         at: &Place,
         part: &Part,
         arms: &[(Option<std::sync::Arc<str>>, Pipeline)],
@@ -329,7 +329,7 @@ impl<'n> Drafting<'n> {
     /// second.
     fn arms(
         &mut self,
-        graph: &mut GraphInWork,
+        graph: &mut GraphDraft,
         (at, chooses_at): (&Place, &Place),
         part: &Part,
         routes: Vec<Route>,
@@ -364,7 +364,7 @@ impl<'n> Drafting<'n> {
 /// Checks that a name can be used in templates and conditions.
 ///
 /// # Errors
-/// A sentence with the rule for names.
+/// A message that states the rule for names.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');

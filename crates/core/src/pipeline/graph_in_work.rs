@@ -1,4 +1,4 @@
-//! [`GraphInWork`]: a graph under construction, with its nodes and unused names.
+//! [`GraphDraft`]: a graph under construction, with its nodes and unused names.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ impl FreeNames {
 }
 
 /// A graph under construction.
-pub(super) struct GraphInWork {
+pub(super) struct GraphDraft {
     nodes: Vec<GraphNode>,
     /// Names of the nodes, and reserved words of templates and conditions.
     names: FreeNames,
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-impl GraphInWork {
+impl GraphDraft {
     pub(super) fn new(input: NodeSchema) -> Self {
         let taken = [INPUT, "item", "nodes", "state"].map(ToOwned::to_owned);
         let names = FreeNames { taken: taken.into(), ..FreeNames::default() };

@@ -1,5 +1,5 @@
 //! Renames `input` in templates and conditions of a pipeline. In a part, `input` is the input value
-//! of the part; in the graph, it is the output of a node with another name.
+//! of the part; in the graph, it is the output of a node with a different name.
 
 use agentflow_schema::expression::Expression;
 use agentflow_schema::template::Template;
@@ -75,7 +75,7 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     Ok(Condition::Cel(expression.shown_as(text)))
 }
 
-/// Replaces `input` at these positions with another name.
+/// Replaces `input` at these positions with a different name.
 fn renamed(text: &str, places: &[usize], name: &str) -> String {
     let mut text = text.to_owned();
     for at in places.iter().rev().filter(|at| text[**at..].trim_start().starts_with(INPUT)).copied().collect::<Vec<_>>()

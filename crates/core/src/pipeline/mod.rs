@@ -25,7 +25,7 @@ use serde_json::Value;
 pub use self::choice::Choice;
 #[cfg(feature = "documents")]
 pub(crate) use self::drafting::check_name;
-use self::drafting::{Drafting, WrittenGraph};
+use self::drafting::{GraphGenerator, WrittenGraph};
 pub use self::operators::{Until, until};
 pub(crate) use self::pipeline_part::Given;
 use self::pipeline_part::{Kind, Part};
@@ -62,7 +62,7 @@ pub struct Pipeline(Arc<Part>);
 pub struct PipelineError(String);
 
 impl Pipeline {
-    fn of(kind: Kind) -> Self {
+    fn from_kind(kind: Kind) -> Self {
         Self(Arc::new(Part::new(kind)))
     }
 
@@ -71,29 +71,29 @@ impl Pipeline {
         self
     }
 
-    /// Creates a call of a tool by name, such as `count_words` or `mcp.files.read`. The input is an
+    /// Creates a call to a tool by name, such as `count_words` or `mcp.files.read`. The input is an
     /// object with the arguments.
     pub fn tool(name: impl Into<Arc<str>>) -> Self {
-        Self::of(Kind::Call(ReferenceKind::Tool, name.into()))
+        Self::from_kind(Kind::Call(ReferenceKind::Tool, name.into()))
     }
 
-    /// Creates a call of an agent by name. The input is the message: a text, or any other value,
+    /// Creates a call to an agent by name. The input is the message: a string, or any other value,
     /// which is shown to the model as JSON.
     #[doc(alias = "OpaqueADKNode")]
     pub fn agent(name: impl Into<Arc<str>>) -> Self {
-        Self::of(Kind::Call(ReferenceKind::Agent, name.into()))
+        Self::from_kind(Kind::Call(ReferenceKind::Agent, name.into()))
     }
 
-    /// Creates a call of a workflow by name. The input is an object with the inputs of the
+    /// Creates a call to a workflow by name. The input is an object with the inputs of the
     /// workflow.
     pub fn workflow(name: impl Into<Arc<str>>) -> Self {
-        Self::of(Kind::Call(ReferenceKind::Workflow, name.into()))
+        Self::from_kind(Kind::Call(ReferenceKind::Workflow, name.into()))
     }
 
-    /// Creates a constant value. Its texts are [templates](crate::template): `{input}` is the input
-    /// of the part, `{input.title}` a field of it, and `{state.tone}` a value of the state.
+    /// Creates a constant value. Its strings are [templates](crate::template): `{input}` is the
+    /// input of the part, `{input.title}` a field of it, and `{state.tone}` a value of the state.
     pub fn value(value: impl Into<Value>) -> Self {
-        Self::of(Kind::Value(value.into()))
+        Self::from_kind(Kind::Value(value.into()))
     }
 
     /// Creates a question that a person must approve before the next part starts. The question is a
@@ -103,7 +103,7 @@ impl Pipeline {
     #[doc(alias = "GateNode")]
     #[doc(alias = "interrupt")]
     pub fn gate(question: impl Into<Arc<str>>) -> Self {
-        Self::of(Kind::Gate(question.into(), None))
+        Self::from_kind(Kind::Gate(question.into(), None))
     }
 
     /// Sets the part that runs if the question of this [`gate`](Self::gate) is denied, with the
@@ -123,14 +123,14 @@ impl Pipeline {
     /// Creates a sequence of changes of the state. The output is the input value.
     #[doc(alias = "TransformNode")]
     pub fn transform(transforms: impl IntoIterator<Item = StateTransform>) -> Self {
-        Self::of(Kind::Transform(transforms.into_iter().collect()))
+        Self::from_kind(Kind::Transform(transforms.into_iter().collect()))
     }
 
     /// Runs parts concurrently with the same input. The output is the first success; the other
     /// parts are cancelled.
     #[doc(alias = "RaceNode")]
     pub fn race<F: Into<Self>>(parts: impl IntoIterator<Item = F>) -> Self {
-        Self::of(Kind::Race(parts.into_iter().map(Into::into).collect()))
+        Self::from_kind(Kind::Race(parts.into_iter().map(Into::into).collect()))
     }
 
     /// Runs a part for each item of the input list. The output is the list of the outputs, in the
@@ -138,7 +138,7 @@ impl Pipeline {
     /// sets another number.
     #[doc(alias = "MapOverNode")]
     pub fn map_over(part: impl Into<Self>) -> Self {
-        Self::of(Kind::Map(part.into()))
+        Self::from_kind(Kind::Map(part.into()))
     }
 
     /// Creates a part that runs if a condition holds. The condition is a line of
@@ -187,7 +187,7 @@ impl Pipeline {
     #[must_use]
     #[doc(alias = "TapNode")]
     pub fn tap(self, part: impl Into<Self>) -> Self {
-        self >> Self::of(Kind::Tap(part.into()))
+        self >> Self::from_kind(Kind::Tap(part.into()))
     }
 
     /// Sets the name of this part: the name of its node, and of its field in the output of parallel
@@ -217,14 +217,14 @@ impl Pipeline {
     #[must_use]
     #[doc(alias = "produces_type")]
     pub fn output<T: NodeValue>(self) -> Self {
-        self.changed(|part| part.output = NodeSchema::of::<T>())
+        self.changed(|part| part.output = NodeSchema::for_type::<T>())
     }
 
     /// Sets the type of the input, for a part that is a separate workflow.
     #[must_use]
     #[doc(alias = "consumes_type")]
     pub fn input<T: NodeValue>(self) -> Self {
-        self.changed(|part| part.input = NodeSchema::of::<T>())
+        self.changed(|part| part.input = NodeSchema::for_type::<T>())
     }
 
     /// Sets the time limit of each attempt; for a gate, the time limit for the answer. When it is
@@ -282,7 +282,7 @@ impl Pipeline {
     /// Returns the graphs, with the numbers of the parts in the document that their nodes come
     /// from.
     pub(crate) fn written_graphs(&self, name: &str) -> Result<Vec<WrittenGraph>, PipelineError> {
-        let mut drafting = Drafting::new(name);
+        let mut drafting = GraphGenerator::new(name);
         drafting.workflow(self);
         let (graphs, problems) = drafting.into_parts();
         if problems.is_empty() { Ok(graphs) } else { Err(PipelineError(problems.join("\n"))) }
@@ -299,7 +299,7 @@ impl Pipeline {
 /// The runtime that receives the pipeline registers the agent by its name.
 impl<O: 'static> From<Agent<O>> for Pipeline {
     fn from(agent: Agent<O>) -> Self {
-        Self::of(Kind::Given(Given::Agent(ErasedAgent::new(agent))))
+        Self::from_kind(Kind::Given(Given::Agent(ErasedAgent::new(agent))))
     }
 }
 
@@ -313,7 +313,7 @@ impl<O: 'static> From<&Agent<O>> for Pipeline {
 /// The runtime that receives the pipeline registers the tool by its name.
 impl From<ToolRef> for Pipeline {
     fn from(tool: ToolRef) -> Self {
-        Self::of(Kind::Given(Given::Tool(tool)))
+        Self::from_kind(Kind::Given(Given::Tool(tool)))
     }
 }
 

@@ -20,8 +20,8 @@ pub struct Until {
 
 /// Repeats a part, each time with its previous output, until a line of [CEL](crate::expression)
 /// over `item`, the previous output, is `true`: `critic * until("item.score >= 8").max(3)`. The
-/// default maximum is 10 rounds; [`Until::max`] sets another one. The output is the output of the
-/// last round, even if the condition does not hold.
+/// default maximum is 10 rounds; [`Until::max`] sets a different one. The output is the output of
+/// the last round, even if the condition does not hold.
 pub fn until(condition: impl Into<Arc<str>>) -> Until {
     Until { condition: Some(condition.into()), most: ROUNDS }
 }
@@ -56,7 +56,7 @@ fn row(
         Some(parts) if pipeline.0.is_bare() => parts,
         _ => vec![pipeline],
     });
-    Pipeline::of(kind(parts.collect()))
+    Pipeline::from_kind(kind(parts.collect()))
 }
 
 /// Implements an operator for two parts, owned or borrowed.
@@ -106,7 +106,7 @@ impl<U: Into<Until>> Mul<U> for Pipeline {
     type Output = Pipeline;
 
     fn mul(self, until: U) -> Pipeline {
-        Pipeline::of(Kind::Repeat(self, until.into()))
+        Pipeline::from_kind(Kind::Repeat(self, until.into()))
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
     let mut definitions = Definitions::default();
     let mut schema = definitions.embed(&<Approval as NodeValue>::schema());
     let parameters = definitions.embed(parameters);
-    if let Some(granted) = granted_of(&mut schema) {
+    if let Some(granted) = granted_properties(&mut schema) {
         granted.insert("arguments".to_owned(), parameters);
     }
     definitions.add_to(&mut schema);
@@ -94,18 +94,18 @@ pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
 /// Extracts the schema of the arguments from the schema of an answer; `None` if the answer has no
 /// arguments.
 pub(crate) fn arguments_schema(answer: &Value) -> Option<Value> {
-    let arguments = granted_of(&mut answer.clone())?.remove("arguments")?;
+    let arguments = granted_properties(&mut answer.clone())?.remove("arguments")?;
     Some(part_of(&arguments, answer))
 }
 
 /// Returns `true` if the question about a call expects an [`Approval`], according to its answer
 /// schema.
 pub fn asks_approval(answer: &Encoded) -> bool {
-    answer.decode().is_ok_and(|mut answer: Value| granted_of(&mut answer).is_some())
+    answer.decode().is_ok_and(|mut answer: Value| granted_properties(&mut answer).is_some())
 }
 
 /// Returns the properties of the granting variant in the schema of an answer.
-fn granted_of(schema: &mut Value) -> Option<&mut Map<String, Value>> {
+fn granted_properties(schema: &mut Value) -> Option<&mut Map<String, Value>> {
     let forms = schema.get_mut("oneOf")?.as_array_mut()?;
     let granted =
         forms.iter_mut().find(|form| form.pointer("/properties/decision/const") == Some(&"granted".into()))?;
@@ -124,7 +124,7 @@ mod tests {
             "type": "object", "properties": {"to": {"$ref": "#/$defs/Name"}}, "$defs": {"Name": {"type": "string"}}
         });
         let schema = call_answer_schema(&parameters);
-        let granted = granted_of(&mut schema.clone()).expect("it has this form").clone();
+        let granted = granted_properties(&mut schema.clone()).expect("it has this form").clone();
         assert_eq!(granted["arguments"], json!({"type": "object", "properties": {"to": {"$ref": "#/$defs/Name"}}}));
         assert_eq!(schema["$defs"], json!({"Name": {"type": "string"}}));
         assert_eq!(arguments_schema(&schema), Some(parameters));

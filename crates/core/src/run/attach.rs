@@ -79,7 +79,7 @@ async fn follow(
             }
         }
         tokio::time::sleep(pause).await;
-        // Polls less often while the run records no events.
+        // Polls less often while the run does not record events.
         pause = longest.min(pause * 2);
         let read = async {
             let seen = mirror.upgrade().map_or(0, |shared| shared.log.visible());
@@ -119,7 +119,7 @@ fn outcome(shared: &Arc<RunShared>, end: EventKind) -> Result<Ended> {
         }),
         EventKind::RunFailed { error } => Err(Error::Recorded(error)),
         EventKind::RunCancelled { reason, .. } => {
-            Err(Error::Cancelled { reason }.with_not_undone(shared.log.not_undone()))
+            Err(Error::Cancelled { reason }.with_uncompensated(shared.log.not_undone()))
         }
         _ => Err(Error::Lost { reason: "the run has no end".to_owned() }),
     }

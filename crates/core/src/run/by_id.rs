@@ -1,6 +1,6 @@
 //! Control requests to a run by its id: pause, unpause, cancel, retry, answer, message, close. The
-//! run may be executed by this process, by another process, or by none. The process of the run or
-//! `control_events` decides about the request.
+//! run may be executed by this process, by another process, or by no process. The process of the
+//! run or `control_events` decides about the request.
 //!
 //! A granted request is stored before it takes effect, and the caller receives the outcome when the
 //! effect is in the store.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::attach::attach;
 use super::control_events::Recorder;
 use super::control_request::{ControlRequest, GrantingEvents, StoredRequest};
-use super::done_calls::{DoneCalls, NewerEvent, Undo};
+use super::done_calls::{CompensationPlan, NewerEvent, Undo};
 use super::host::Host;
 use super::live::Found;
 use super::read::read_events;
@@ -35,7 +35,7 @@ pub(crate) async fn control(
     request: ControlRequest,
     by: Option<Arc<str>>,
 ) -> Result<()> {
-    control_again(host, run, (request, by), EarlierAsking::default()).await
+    control_again(host, run, (request, by), EarlierRequest::default()).await
 }
 
 /// Carries out a request that may have been sent to a process before.
@@ -43,7 +43,7 @@ pub(super) async fn control_again(
     host: &Arc<Host>,
     run: &RunId,
     (request, by): (ControlRequest, Option<Arc<str>>),
-    mut earlier: EarlierAsking,
+    mut earlier: EarlierRequest,
 ) -> Result<()> {
     let store = host.require_store()?;
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
@@ -98,14 +98,14 @@ pub(super) async fn control_again(
 /// A request that was sent through the store needs no such check: its outcome is stored with its
 /// record, so a missing outcome means that it was not recorded.
 #[derive(Default)]
-pub(super) struct EarlierAsking {
+pub(super) struct EarlierRequest {
     /// Number of events in the journal when the first process was asked.
     pub(super) after: Option<u64>,
     /// The events by which the last process granted the request, if it was this process.
     pub(super) granting: Option<GrantingEvents>,
 }
 
-impl EarlierAsking {
+impl EarlierRequest {
     fn may_be_recorded(&self, request: &ControlRequest) -> bool {
         match request.is_known_by_number() {
             true => self.granting.is_some(),
@@ -141,7 +141,7 @@ async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: 
             continue_here(host, run).await;
             Ok(())
         }
-        Then::Undoes => undo_here(host, store, run).await,
+        Then::Undoes => compensate_here(host, store, run).await,
     }
 }
 
@@ -152,7 +152,7 @@ fn done_before(
     events: &[Event],
     request: &ControlRequest,
     by: Option<&Arc<str>>,
-    earlier: &EarlierAsking,
+    earlier: &EarlierRequest,
 ) -> Option<Then> {
     let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
     let recorded = recorded.as_ref().unwrap_or(request);
@@ -165,7 +165,7 @@ fn done_before(
     if !was_done(recorded, events, |event| earlier.may_include(request, event) && is_by_operator(event)) {
         return None;
     }
-    let state = RunState::of(events);
+    let state = RunState::from_events(events);
     Some(match request {
         ControlRequest::Retry { .. } => Then::Continues,
         ControlRequest::Cancel { .. } if is_undone(&state) => Then::Undoes,
@@ -192,7 +192,7 @@ async fn continue_here(host: &Arc<Host>, run: &RunId) {
 /// # Errors
 /// [`Error::CompensationOwed`] if this process cannot compensate. The run stays unchanged, and
 /// another process can continue it.
-async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Result<()> {
+async fn compensate_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Result<()> {
     let problem = match (host.resume)(host, run).await {
         Ok(()) => None,
         Err(owed @ Error::CompensationOwed { .. }) => return Err(owed),
@@ -217,7 +217,7 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
             Err(ControlError::new(ControlErrorKind::WrongState, problem).into())
         }
         Some(_) => {
-            let undos = DoneCalls::of(&read_events(store, run, 0).await?).undos();
+            let undos = CompensationPlan::from_events(&read_events(store, run, 0).await?).undos();
             let open = undos.into_iter().filter(|undo| undo.state.is_open());
             Err(Error::CompensationOwed { run: run.clone(), calls: open.map(|undo| undo.call.path).collect(), problem })
         }
@@ -232,7 +232,7 @@ async fn control_at_rest(
     store: &Arc<dyn Store>,
     run: &RunId,
     (request, by): (&ControlRequest, Option<&Arc<str>>),
-    earlier: &EarlierAsking,
+    earlier: &EarlierRequest,
     events_read: &mut u64,
 ) -> Result<Then> {
     let events = read_events(store, run, 0).await?;
@@ -241,7 +241,7 @@ async fn control_at_rest(
         return Ok(then);
     }
     *events_read = after;
-    let state = RunState::of(&events);
+    let state = RunState::from_events(&events);
     let cancels = matches!(request, ControlRequest::Cancel { .. });
     if cancels && is_undone(&state) {
         // The run was cancelled or failed before, and its compensation is not finished.
@@ -263,7 +263,7 @@ async fn control_at_rest(
     };
     let events_of = |new: Vec<(StepPath, EventKind)>, after: u64| -> Vec<Event> {
         let event = |(seq, (path, kind))| {
-            let kind = EventKind::asked_by(kind, by);
+            let kind = EventKind::with_operator(kind, by);
             let kind = if let Some(redactor) = &host.redactor { redactor.event(kind) } else { kind };
             Event { run_id: run.clone(), seq, part: 0, time, path, kind }
         };
@@ -295,7 +295,7 @@ fn end_without_undoing(events: &[Event], new: &[Event]) -> Option<Vec<(StepPath,
         EventKind::RunCompensating { cancelled: Some(reason), .. } => Some(Arc::clone(reason)),
         _ => None,
     })?;
-    let mut done = DoneCalls::of(events);
+    let mut done = CompensationPlan::from_events(events);
     new.iter().for_each(|event| done.apply(&event.path, &event.kind));
     let newer = done.take_newer();
     let undos = done.undos();

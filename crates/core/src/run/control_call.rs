@@ -31,8 +31,8 @@ type Ask<'a> = Box<dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a,
 /// ```
 ///
 /// # Cancel safety
-/// A `ControlCall` that is dropped before it is awaited sends no request. If its future is dropped,
-/// the request may or may not take effect.
+/// A `ControlCall` that is dropped before it is awaited does not send the request. If its future is
+/// dropped, the request may or may not take effect.
 #[must_use = "nothing is asked of the run before this is awaited"]
 pub struct ControlCall<'a> {
     request: Result<ControlRequest>,

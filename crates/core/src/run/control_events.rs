@@ -1,5 +1,5 @@
-//! Checks a control request against a run's journal, and returns the events that carry it out or
-//! the reason for refusing it.
+//! Checks a control request against the state of a run. Returns the events that carry it out, or an
+//! error if the request is refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Host {
         let paused_for = state.waits_for();
         let is_taken = *request == ControlRequest::Drain || request.is_of_undo();
         // A compensating run accepts only requests about its compensations. A retry is refused even
-        // after its end.
+        // after the compensation has ended.
         if state.compensating && !is_taken && (!state.status.has_ended() || request.is_retry()) {
             return Err(ControlError::undoing(request, state));
         }
@@ -77,7 +77,7 @@ impl Host {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
                     return Err(ControlError::over("retried", state.status));
                 }
-                let path = state.failed_node(node).map_err(|error| state.beside_undo(node, error))?;
+                let path = state.failed_node(node).map_err(|error| state.explain_in_compensation(node, error))?;
                 let mut events = match state.status {
                     RunStatus::Failed => vec![resumed(StepPath::root(), None, recorder)],
                     _ => continues(state, &path, recorder),
@@ -89,7 +89,8 @@ impl Host {
                 if state.status.has_ended() {
                     return Err(ControlError::over("answered", state.status));
                 }
-                let (path, request) = state.asking_node(node).map_err(|error| state.beside_undo(node, error))?;
+                let (path, request) =
+                    state.asking_node(node).map_err(|error| state.explain_in_compensation(node, error))?;
                 check_question(&path, request, question.as_deref())?;
                 self.check_answer(state, &path, request, answer)?;
                 answered(state, path, (answer.clone(), by), recorder)
@@ -138,8 +139,9 @@ impl Host {
         }
     }
 
-    /// Checks the type of an answer. Uses the workflow if the program has the version that asked,
-    /// and otherwise the schema that was recorded with the question.
+    /// Checks the type of an answer. If this program has the version of the workflow that asked the
+    /// question, the workflow checks the answer. Otherwise the schema that was recorded with the
+    /// question is used.
     fn check_answer(
         &self,
         state: &RunState,
@@ -158,7 +160,7 @@ impl Host {
                 Err(error) => wrong(&error),
             }
         };
-        // A question that a tool asks during its call.
+        // A tool asked this question during its call.
         if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
             fitting_what_was_asked()?;
             return self.keeps_answer(node, answer);
@@ -192,7 +194,7 @@ impl Host {
 /// is accepted for any question at this path.
 ///
 /// # Errors
-/// Fails if the answer names another question.
+/// Fails if the answer names a different question.
 pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Option<&str>) -> Result<(), ControlError> {
     match named.is_none_or(|named| *named == *open.id) {
         true => Ok(()),
@@ -236,7 +238,7 @@ fn fitting_schema(schema: &Value, value: &Value) -> Result<(), String> {
     return agentflow_schema::schema::refuse_misfits(value, schema);
 }
 
-/// Returns the events that answer a question below a step when its time limit is reached.
+/// Returns the events that answer an open question after its time limit.
 ///
 /// # Errors
 /// Fails if the question is not open any more.
@@ -260,8 +262,8 @@ fn answered(
     events
 }
 
-/// Returns the event by which the workflow around a waiting node continues. Returns no event while
-/// an operator holds the whole run.
+/// Returns the event that makes the workflow of a waiting node continue. Returns no events while
+/// the whole run is paused by an operator.
 fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(StepPath, EventKind)> {
     let Some(base) = state.waiting_around(node) else { return Vec::new() };
     let after = state.waits.without(&base);

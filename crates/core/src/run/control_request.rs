@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::done_calls::is_of_undo;
 use super::redaction::Redactor;
 use crate::error::ControlError;
-use crate::event::{Event, EventKind, named_question};
+use crate::event::{Event, EventKind, split_question_id};
 use crate::message::Message;
 use crate::store::MessageId;
 use crate::time::Timestamp;
@@ -50,7 +50,7 @@ pub(crate) enum ControlRequest {
 impl ControlRequest {
     /// Creates an answer to the question at a path, or to a question by its id.
     pub(crate) fn answer(named: &str, answer: Encoded, by: &str) -> Self {
-        let (node, question) = named_question(named);
+        let (node, question) = split_question_id(named);
         Self::Answer { node: node.to_owned(), question: question.map(Arc::from), answer, by: by.to_owned() }
     }
 

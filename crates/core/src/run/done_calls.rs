@@ -20,15 +20,15 @@ pub(crate) const OUTPUT: &str = "output";
 /// Calls with a compensation, in the order in which they ended, and the state of their
 /// compensations.
 #[derive(Default)]
-pub(crate) struct DoneCalls {
-    calls: Vec<DoneCall>,
+pub(crate) struct CompensationPlan {
+    calls: Vec<CompensableCall>,
     undoing: HashMap<StepPath, Undoing>,
     newer: Option<NewerEvent>,
     keys: CallKeys,
 }
 
 /// A call that has a compensation.
-pub(crate) struct DoneCall {
+pub(crate) struct CompensableCall {
     pub(crate) path: StepPath,
     /// Paths of the same call in earlier attempts, oldest first. Calls below them belong to this
     /// call.
@@ -38,10 +38,10 @@ pub(crate) struct DoneCall {
     call: Arc<ToolCall>,
     /// The tool that compensates the call.
     pub(crate) by: Arc<str>,
-    ended: DoneEnd,
+    ended: CompensableCallEnd,
 }
 
-enum DoneEnd {
+enum CompensableCallEnd {
     Open,
     Completed(Arc<ToolResult>),
     /// Unknown whether the call had its effect.
@@ -65,12 +65,12 @@ pub(crate) struct NewerEvent {
 
 /// A call that has a compensation, and the state of that compensation.
 pub(crate) struct Undo {
-    pub(crate) call: DoneCall,
-    pub(crate) state: UndoState,
+    pub(crate) call: CompensableCall,
+    pub(crate) state: CompensationState,
 }
 
 /// The state of a call's compensation.
-pub(crate) enum UndoState {
+pub(crate) enum CompensationState {
     /// The compensation must be called, with the result of the call. `begun` is `true` if it was
     /// called before and may be repeated.
     Owed {
@@ -84,8 +84,8 @@ pub(crate) enum UndoState {
     Left(Arc<str>),
 }
 
-impl DoneCalls {
-    pub(crate) fn of(events: &[Event]) -> Self {
+impl CompensationPlan {
+    pub(crate) fn from_events(events: &[Event]) -> Self {
         let mut done = Self::default();
         events.iter().for_each(|event| done.apply(&event.path, &event.kind));
         done
@@ -103,7 +103,7 @@ impl DoneCalls {
             }
             _ => return,
         }
-        if let Some(undo) = undo_around(path) {
+        if let Some(undo) = enclosing_compensation(path) {
             // A call within a compensation belongs to it and is not compensated separately.
             if undo == *path {
                 self.apply_undo(undo, kind);
@@ -116,18 +116,27 @@ impl DoneCalls {
                 // its step with the same key. It then replaces the earlier one. A completed call
                 // that is not idempotent had a separate effect, so it stays in the list.
                 let key = self.keys.key(path, call).into_owned();
-                let is_same = |done: &mut DoneCall| {
-                    let had_effect = matches!(done.ended, DoneEnd::Completed(_)) && !idempotent;
+                let is_same = |done: &mut CompensableCall| {
+                    let had_effect = matches!(done.ended, CompensableCallEnd::Completed(_)) && !idempotent;
                     done.path == *path || done.key == key && !had_effect
                 };
                 let same = self.calls.extract_if(.., is_same);
                 let before = same.flat_map(|done| done.before.into_iter().chain([done.path])).collect();
                 if let Some(by) = compensate {
                     let (call, by) = (Arc::clone(call), Arc::clone(by));
-                    self.calls.push(DoneCall { path: path.clone(), before, key, call, by, ended: DoneEnd::Open });
+                    self.calls.push(CompensableCall {
+                        path: path.clone(),
+                        before,
+                        key,
+                        call,
+                        by,
+                        ended: CompensableCallEnd::Open,
+                    });
                 }
             }
-            EventKind::ToolCompleted { result, .. } => self.end(path, DoneEnd::Completed(Arc::clone(result))),
+            EventKind::ToolCompleted { result, .. } => {
+                self.end(path, CompensableCallEnd::Completed(Arc::clone(result)))
+            }
             EventKind::ToolFailed { result, answered_by, .. } => {
                 let failed = matches!(
                     result.status,
@@ -135,7 +144,10 @@ impl DoneCalls {
                 );
                 // If middleware supplied the result, the tool may have had its effect.
                 let failed = failed && answered_by.is_none();
-                self.end(path, if failed { DoneEnd::Failed } else { DoneEnd::Unknown(result.status) });
+                self.end(
+                    path,
+                    if failed { CompensableCallEnd::Failed } else { CompensableCallEnd::Unknown(result.status) },
+                );
             }
             _ => {}
         }
@@ -143,7 +155,7 @@ impl DoneCalls {
 
     fn apply_undo(&mut self, path: StepPath, kind: &EventKind) {
         let now = match kind {
-            EventKind::ToolStarted { .. } => Undoing::Begun { repeatable: !kind.begins_once() },
+            EventKind::ToolStarted { .. } => Undoing::Begun { repeatable: !kind.is_unrepeatable_start() },
             EventKind::ToolCompleted { .. } => Undoing::Undone,
             // The compensation ran to its end. Its output is not needed.
             EventKind::ToolFailed { result, .. } if result.status == ToolStatus::OutputTooLarge => Undoing::Undone,
@@ -154,10 +166,10 @@ impl DoneCalls {
     }
 
     /// Moves an ended call to the end of the list, which is ordered by end.
-    fn end(&mut self, path: &StepPath, ended: DoneEnd) {
+    fn end(&mut self, path: &StepPath, ended: CompensableCallEnd) {
         if let Some(at) = self.calls.iter().position(|done| done.path == *path) {
             let done = self.calls.remove(at);
-            self.calls.push(DoneCall { ended, ..done });
+            self.calls.push(CompensableCall { ended, ..done });
         }
     }
 
@@ -166,23 +178,23 @@ impl DoneCalls {
     /// call covers them.
     pub(crate) fn undos(self) -> Vec<Undo> {
         let Self { mut calls, mut undoing, .. } = self;
-        let completed = calls.iter().filter(|call| matches!(call.ended, DoneEnd::Completed(_)));
+        let completed = calls.iter().filter(|call| matches!(call.ended, CompensableCallEnd::Completed(_)));
         let completed: HashSet<StepPath> =
             completed.flat_map(|call| call.before.iter().chain([&call.path])).cloned().collect();
         calls.retain(|call| !call.path.parents().any(|above| completed.contains(&above)));
-        let undo = |call: DoneCall| {
+        let undo = |call: CompensableCall| {
             let state = match &call.ended {
-                DoneEnd::Failed => return None,
-                DoneEnd::Open => UndoState::Left(unknown_effect(ToolStatus::Interrupted)),
-                DoneEnd::Unknown(status) => UndoState::Left(unknown_effect(*status)),
-                DoneEnd::Completed(result) => match undoing.remove(&call.undo_path()) {
-                    None => UndoState::Owed { result: Arc::clone(result), begun: false },
+                CompensableCallEnd::Failed => return None,
+                CompensableCallEnd::Open => CompensationState::Left(unknown_effect(ToolStatus::Interrupted)),
+                CompensableCallEnd::Unknown(status) => CompensationState::Left(unknown_effect(*status)),
+                CompensableCallEnd::Completed(result) => match undoing.remove(&call.undo_path()) {
+                    None => CompensationState::Owed { result: Arc::clone(result), begun: false },
                     Some(Undoing::Begun { repeatable: true }) => {
-                        UndoState::Owed { result: Arc::clone(result), begun: true }
+                        CompensationState::Owed { result: Arc::clone(result), begun: true }
                     }
-                    Some(Undoing::Begun { repeatable: false }) => UndoState::Interrupted,
-                    Some(Undoing::Undone) => UndoState::Undone,
-                    Some(Undoing::Failed(problem)) => UndoState::Left(problem),
+                    Some(Undoing::Begun { repeatable: false }) => CompensationState::Interrupted,
+                    Some(Undoing::Undone) => CompensationState::Undone,
+                    Some(Undoing::Failed(problem)) => CompensationState::Left(problem),
                 },
             };
             Some(Undo { call, state })
@@ -197,7 +209,7 @@ impl DoneCalls {
 }
 
 /// Returns the path of the compensation that contains `path`, if any.
-pub(super) fn undo_around(path: &StepPath) -> Option<StepPath> {
+pub(super) fn enclosing_compensation(path: &StepPath) -> Option<StepPath> {
     if !path.names().contains(UNDO) {
         return None;
     }
@@ -208,14 +220,14 @@ pub(super) fn undo_around(path: &StepPath) -> Option<StepPath> {
 
 /// Returns `true` if a path belongs to a compensation.
 pub(crate) fn is_of_undo(path: &StepPath) -> bool {
-    undo_around(path).is_some()
+    enclosing_compensation(path).is_some()
 }
 
 fn unknown_effect(status: ToolStatus) -> Arc<str> {
     format!("it ended as {status}, so whether it had its effect is unknown: find out").into()
 }
 
-impl DoneCall {
+impl CompensableCall {
     pub(crate) fn undo_path(&self) -> StepPath {
         self.path.child(UNDO).tool(1, Arc::clone(&self.by), 0)
     }
@@ -254,13 +266,13 @@ impl Undo {
     /// Returns the call with the reason, if it is not compensated.
     pub(crate) fn not_undone(self) -> Option<NotUndone> {
         match self.state {
-            UndoState::Left(problem) => Some(self.call.not_undone(problem)),
+            CompensationState::Left(problem) => Some(self.call.not_undone(problem)),
             _ => None,
         }
     }
 }
 
-impl UndoState {
+impl CompensationState {
     /// Returns `true` if the compensation must still be called, or an operator must decide about
     /// it.
     pub(crate) fn is_open(&self) -> bool {
@@ -269,7 +281,7 @@ impl UndoState {
 }
 
 impl NewerEvent {
-    /// Explains why this release compensates no call of the run.
+    /// Explains why this release does not compensate the calls of the run.
     pub(crate) fn problem(&self) -> String {
         let at = if self.path.is_root() { String::new() } else { format!(" at `{}`", self.path) };
         format!(

@@ -4,13 +4,13 @@ use crate::event::{EventKind, Redefined};
 use crate::path::StepPath;
 
 /// The changes of a run's definition, each with its index among the records.
-pub(crate) struct Void<'e> {
+pub(crate) struct InvalidatedRecords<'e> {
     changes: Vec<(usize, &'e Redefined)>,
 }
 
-impl<'e> Void<'e> {
+impl<'e> InvalidatedRecords<'e> {
     /// Collects the changes from all records of a run, in order.
-    pub(crate) fn of(kinds: impl Iterator<Item = &'e EventKind>) -> Self {
+    pub(crate) fn from_kinds(kinds: impl Iterator<Item = &'e EventKind>) -> Self {
         let changes = kinds.enumerate().filter_map(|(at, kind)| match kind {
             EventKind::RunResumed { redefined: Some(redefined), .. } => Some((at, &**redefined)),
             _ => None,

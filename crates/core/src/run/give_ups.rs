@@ -1,4 +1,4 @@
-//! `GiveUps`: requests to give up compensations of a run, and their callers.
+//! `GiveUpRequests`: requests to give up compensations of a run, and their callers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,13 +8,13 @@ use super::control_request::Reply;
 
 /// The requests to give up compensations of a run.
 #[derive(Default)]
-pub(super) struct GiveUps {
-    state: Mutex<GivenUp>,
+pub(super) struct GiveUpRequests {
+    state: Mutex<GiveUpState>,
     asked: Notify,
 }
 
 #[derive(Default)]
-pub(super) struct GivenUp {
+pub(super) struct GiveUpState {
     /// `true` while a compensation is running.
     pub(super) runs: bool,
     /// `true` if the running compensation is to be given up.
@@ -27,8 +27,8 @@ pub(super) struct GivenUp {
     pub(super) waiting: Vec<Reply>,
 }
 
-impl GiveUps {
-    pub(super) fn state(&self) -> MutexGuard<'_, GivenUp> {
+impl GiveUpRequests {
+    pub(super) fn state(&self) -> MutexGuard<'_, GiveUpState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::approval::Approval;
 use super::attach::attach;
-use super::by_id::{self, EarlierAsking};
+use super::by_id::{self, EarlierRequest};
 use super::control_call::ControlCall;
 use super::control_request::ControlRequest;
 use super::events::Events;
@@ -126,11 +126,11 @@ impl<T> RunHandle<T> {
         run: impl Future<Output = Result<Ended>> + Send + 'static,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Self {
-        Self::of(Life::executed(shared, run), decode)
+        Self::from_task(Life::executed(shared, run), decode)
     }
 
     /// Creates the handle of an execution.
-    pub(crate) fn of(life: Life, decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static) -> Self {
+    pub(crate) fn from_task(life: Life, decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static) -> Self {
         let id = life.shared.id.clone();
         Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
     }
@@ -220,7 +220,7 @@ impl<T> RunHandle<T> {
     /// Continues a run that an operator paused.
     ///
     /// # Errors
-    /// [`Error::Control`] if the run is not paused, or waits for another reason.
+    /// [`Error::Control`] if the run is not paused, or waits for a different reason.
     pub fn unpause(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Unpause))
     }
@@ -244,8 +244,8 @@ impl<T> RunHandle<T> {
     /// [`Runtime::approve`](crate::Runtime::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] if the node does not exist, asks no question, asks another question, or
-    /// expects an answer of another type.
+    /// [`Error::Control`] if the node does not exist, has no open question, asks a different
+    /// question, or expects an answer of a different type.
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not take effect.
@@ -254,7 +254,8 @@ impl<T> RunHandle<T> {
     }
 
     /// Answers the question of a gate with a value of the expected type, or of any type with the
-    /// same JSON form, such as a text for a `String`. `node` is as for [`approve`](Self::approve).
+    /// same JSON form, such as a `&str` for a `String`. `node` is as for
+    /// [`approve`](Self::approve).
     ///
     /// # Errors
     /// The same errors as [`Runtime::answer`](crate::Runtime::answer).
@@ -279,14 +280,14 @@ impl<T> RunHandle<T> {
             return Ok(());
         }
         let done = request.done();
-        let mut earlier = EarlierAsking::default();
+        let mut earlier = EarlierRequest::default();
         // A run of this process is asked directly. If it stops without a reply, the request is
         // repeated below, where a record of it is recognized.
         if is_executed && !shared.log.is_closed() {
             let events = shared.log.visible();
             match shared.ask(request.clone(), by.clone()).await {
                 Ok(outcome) => return Ok(outcome?),
-                Err(granting) => earlier = EarlierAsking { after: Some(events), granting },
+                Err(granting) => earlier = EarlierRequest { after: Some(events), granting },
             }
         }
         if shared.host.store.is_none() {

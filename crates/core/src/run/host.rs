@@ -65,7 +65,7 @@ pub(crate) struct Host {
     pub(crate) live: Option<Arc<LiveRuns>>,
     /// The runs that this process executes. All clones of this host share it.
     pub(crate) running: Arc<Running>,
-    /// Limits on concurrent calls of a tool. All clones of this host share them.
+    /// Limits on concurrent calls to a tool. All clones of this host share them.
     pub(crate) slots: Arc<Slots>,
     pub(crate) trace_content: bool,
     /// `true` to record a node's single tool call below the node, with its arguments.
@@ -139,7 +139,7 @@ impl Host {
         self.parts.push((of, Arc::new(part)));
     }
 
-    /// Formats a sentence for the program's log, redacted like events.
+    /// Formats a message for the program's log, redacted like events.
     pub(crate) fn redacted(&self, sentence: impl fmt::Display) -> String {
         let sentence = sentence.to_string();
         match self.redactor.as_ref().map(|redactor| redactor.text(&sentence)) {
@@ -150,7 +150,7 @@ impl Host {
 
     /// Sets the store of the runs.
     pub(crate) fn set_store(&mut self, store: Arc<dyn Store>) {
-        self.live = Some(LiveRuns::of(&store));
+        self.live = Some(LiveRuns::for_store(&store));
         self.store = Some(store);
     }
 
@@ -229,13 +229,13 @@ impl Host {
 
     /// Returns a message if the provider in a model's name is unknown.
     pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<String> {
-        let name = self.model_ref(source.given_or_named().err()?).ok()?;
+        let name = self.model_ref(source.model_or_name().err()?).ok()?;
         crate::model::problem_of_provider(name.provider(), self.models.keys().map(String::as_str))
     }
 
     /// Returns the given model, or creates it by its name.
     pub(crate) fn open(&self, source: &ModelSource) -> Result<Arc<dyn Model>, ModelRefError> {
-        match source.given_or_named() {
+        match source.model_or_name() {
             Ok(model) => Ok(Arc::clone(model)),
             Err(name) => self.model(&self.model_ref(name)?),
         }

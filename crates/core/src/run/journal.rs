@@ -1,4 +1,5 @@
-//! Writes the records of a run to its store. Holds the epoch and the write in progress.
+//! Writes the records of a run to its store. `Journal` holds the epoch (fencing token) of this
+//! writer and the write in progress.
 //!
 //! No lock is held while a write waits for the store. Each task that needs to commit polls the
 //! write in progress, even if the task that started it no longer does.
@@ -15,12 +16,11 @@ use crate::store::{Answered, Append, Epoch, Store, StoreError};
 pub(crate) struct Journal {
     pub(super) store: Arc<dyn Store>,
     shared: Arc<Shared>,
-    /// The write in progress, with the end of the records that it covers. There is one at a time,
-    /// so that records stay in order.
+    /// The write in progress. At most one write runs at a time, so that records stay in order.
     pending: Mutex<Option<Pending>>,
     /// `true` if a later process can read the journal.
     pub(super) durable: bool,
-    /// `true` if another process executes the run and keeps its journal, and this process executes
+    /// `true` if another process executes the run and writes its journal, and this process executes
     /// one step.
     pub(super) forwards: bool,
 }
@@ -35,8 +35,8 @@ struct Shared {
     waiting: Mutex<Waiting>,
 }
 
-/// The tasks that wait for the write in progress. All are woken when it can continue, since any of
-/// them may have stopped polling.
+/// The tasks that wait for the write in progress. All of them are woken when the write can
+/// continue, since any single task may have stopped polling.
 #[derive(Default)]
 struct Waiting {
     next: u64,
@@ -44,15 +44,15 @@ struct Waiting {
 }
 
 /// A task that waits for writes. Dropping it removes its waker.
-pub(super) struct Waiter<'j> {
+pub(super) struct WriteWaiter<'j> {
     shared: &'j Arc<Shared>,
-    /// Its number in the list of wakers, if it was added.
+    /// Key of its waker in the list of wakers, if it was added.
     id: Option<u64>,
 }
 
 /// A write in progress.
 pub(super) struct Pending {
-    /// The end of the records that it covers.
+    /// Position after the last record that the write covers.
     pub(super) end: usize,
     pub(super) answered: Vec<Answered>,
     pub(super) write: BoxFuture<'static, Result<(), StoreError>>,
@@ -74,8 +74,8 @@ impl Journal {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn waiter(&self) -> Waiter<'_> {
-        Waiter { shared: &self.shared, id: None }
+    pub(super) fn waiter(&self) -> WriteWaiter<'_> {
+        WriteWaiter { shared: &self.shared, id: None }
     }
 
     /// Creates the journal of a run that another process owns. `durable` is `true` if that run has
@@ -108,7 +108,7 @@ impl Journal {
     }
 }
 
-impl Waiter<'_> {
+impl WriteWaiter<'_> {
     /// Polls the write in progress on behalf of all waiting tasks. The lock on `pending` excludes
     /// other polls meanwhile.
     pub(super) fn poll(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
@@ -152,7 +152,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for WriteWaiter<'_> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -204,7 +204,7 @@ mod tests {
 
         async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
             for _ in 0..append.events.len() % 3 {
-                // The handle is dropped, since the end of the task is the wake.
+                // The end of the blocking task wakes the write.
                 drop(tokio::task::spawn_blocking(|| ()).await);
                 tokio::task::yield_now().await;
             }

@@ -113,7 +113,7 @@ impl RunShared {
 
     /// Suspends a remote step that its worker left during a drain. `bases` are the agents and
     /// workflows in it that wait. The future never completes.
-    pub(crate) async fn park_left(&self, bases: Vec<StepPath>) -> Infallible {
+    pub(crate) async fn park_detached(&self, bases: Vec<StepPath>) -> Infallible {
         locked(&self.operations().parked).extend(bases);
         std::future::pending().await
     }

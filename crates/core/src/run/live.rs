@@ -72,7 +72,7 @@ static ALL: Mutex<Vec<(String, Weak<LiveRuns>)>> = Mutex::new(Vec::new());
 
 impl LiveRuns {
     /// Returns the runs of a store, shared by all runtimes with this store.
-    pub(crate) fn of(store: &Arc<dyn Store>) -> Arc<Self> {
+    pub(crate) fn for_store(store: &Arc<dyn Store>) -> Arc<Self> {
         let new = || Arc::new(Self { state: Mutex::default(), changed: watch::Sender::new(0) });
         // Without an identity, other handles of the same store cannot be recognized.
         let Some(identity) = store.identity() else { return new() };
@@ -284,7 +284,7 @@ pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
         }
     }
     if shared.log.has_uncommitted() {
-        // Commits a refusal, since the run may record no event for a long time. The run itself
+        // Commits a refusal, since the run may not record an event for a long time. The run itself
         // notices a failure of its store.
         let shared = Arc::clone(shared);
         tokio::spawn(async move { drop(shared.log.commit().await) });

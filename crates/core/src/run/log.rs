@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, ready};
 use std::time::Duration;
 
-use super::forgotten::Void;
-use super::journal::{Journal, Pending, Waiter};
+use super::forgotten::InvalidatedRecords;
+use super::journal::{Journal, Pending, WriteWaiter};
 use super::records::{Record, State, Subscriber, reading_size};
 use super::redaction::Redactor;
 use super::sinks::Emitter;
@@ -258,7 +258,7 @@ impl EventLog {
         &self,
         journal: &Journal,
         wanted: usize,
-        waiter: &mut Waiter<'_>,
+        waiter: &mut WriteWaiter<'_>,
         cx: &mut task::Context<'_>,
     ) -> Poll<Result<(), StoreError>> {
         loop {
@@ -383,7 +383,7 @@ impl EventLog {
         is_asked_for: impl Fn(&StepPath) -> bool,
     ) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
-        let void = Void::of(state.all().map(|record| &record.kind));
+        let void = InvalidatedRecords::from_kinds(state.all().map(|record| &record.kind));
         let counts = |(at, record): &(usize, &Record)| is_asked_for(&record.path) && !void.covers(*at, &record.path);
         state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
     }

@@ -28,7 +28,7 @@ impl ControlRequest {
     /// Creates the request that sends a message.
     ///
     /// # Errors
-    /// Fails if the message is empty, too large, or not a user message of texts and files.
+    /// Fails if the message is empty, too large, or not a user message of text and files.
     fn message(host: &Host, message: impl Into<Message>) -> Result<Self, ControlError> {
         let message = message.into();
         check(&message)?;
@@ -181,7 +181,7 @@ impl EventLog {
         match state.mail_event(&request) {
             Ok(event) => {
                 if let Some(event) = event {
-                    self.put(&mut state, time, event.asked_by(by.as_ref()));
+                    self.put(&mut state, time, event.with_operator(by.as_ref()));
                 }
                 self.settle(state, reply);
             }
@@ -330,7 +330,7 @@ impl RunShared {
 }
 
 impl<T> RunHandle<T> {
-    /// Sends a user message, a text or a [`Message`], to the agent of the run while the run is
+    /// Sends a user message, a string or a [`Message`], to the agent of the run while the run is
     /// unfinished. Returns when the message is stored. The model receives it with its next call,
     /// after the results of the tools that it called. If a message arrives while the model gives
     /// its last answer, the model answers once more. A run that fails or is cancelled may end

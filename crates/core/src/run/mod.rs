@@ -16,7 +16,7 @@
 //!   the store.
 //! - `Segment` records the start and the end of an agent or workflow, either as the run itself or
 //!   as a step.
-//! - `DoneCalls` determines the calls that a failed run must compensate.
+//! - `CompensationPlan` determines the calls that a failed run must compensate.
 
 mod approval;
 mod attach;
@@ -88,11 +88,11 @@ pub use self::control_call::ControlCall;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
-pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState, is_of_undo};
+pub(crate) use self::done_calls::{CompensableCall, CompensationPlan, CompensationState, OUTPUT, Undo, is_of_undo};
 pub use self::events::Events;
 #[doc(hidden)]
 pub use self::events::FirstEvents;
-pub(crate) use self::forgotten::Void;
+pub(crate) use self::forgotten::InvalidatedRecords;
 pub(crate) use self::handle::{Ended, Life};
 pub use self::handle::{RunHandle, RunStream};
 pub(crate) use self::host::Host;
@@ -100,9 +100,9 @@ pub(crate) use self::journal::Journal;
 pub(crate) use self::live::{Found, Reservation, deliver};
 pub(crate) use self::made_resources::ResourceFactory;
 pub(crate) use self::nested::{HOOKS, NestedCall};
-pub(crate) use self::nesting::{Around, AroundSlot, BY_STEP, stopping, why_dropped};
+pub(crate) use self::nesting::{Around, BY_STEP, TaskScopeSlot, stopping, why_dropped};
 pub use self::options::RunBeginning;
-pub(crate) use self::options::{RunOptions, RunOwn, check_resources};
+pub(crate) use self::options::{RunData, RunOptions, check_resources};
 pub(crate) use self::outcomes::{has_written, is_own_failure, outermost, writes};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
 pub use self::redaction::{Redact, Redactor};
@@ -110,7 +110,7 @@ pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
 pub(crate) use self::run_artifacts::artifact_gone;
-pub(crate) use self::saved_values::{artifacts_of, artifacts_up_to, session_artifacts, state_of};
+pub(crate) use self::saved_values::{artifacts_from_events, artifacts_up_to, session_artifacts, state_of};
 pub(crate) use self::segment::{
     InSegment, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, was_dropped, was_dropped_with_step,
 };
@@ -120,5 +120,5 @@ pub(crate) use self::spending::{Ledger, spending_of_runs, usage_of_runs};
 pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};
 pub(crate) use self::step_states::{MOST_NAMES, Seen, StepStates};
 pub(crate) use self::time_spent::time_spent;
-pub(crate) use self::unanswered::answer_of_timeout;
+pub(crate) use self::unanswered::timeout_answer;
 pub use crate::on_timeout::OnTimeout;

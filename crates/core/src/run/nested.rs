@@ -16,7 +16,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
-/// A call of an agent or workflow in a step, with its input.
+/// A call to an agent or workflow in a step, with its input.
 #[derive(Clone, Debug)]
 pub(crate) enum NestedCall {
     Agent(Arc<AgentStarted>),
@@ -25,14 +25,14 @@ pub(crate) enum NestedCall {
 
 /// The agents and workflows that attempts at steps have started.
 #[derive(Default)]
-pub(super) struct BegunBySteps {
+pub(super) struct NestedCallRegistry {
     /// The assigned paths, by attempt.
-    pub(super) nested: Mutex<HashMap<StepPath, Claims>>,
+    pub(super) nested: Mutex<HashMap<StepPath, PathClaims>>,
     /// Pairs of an attempt and a path at which the attempt continued work of an earlier attempt.
     pub(super) continued: Mutex<HashSet<(StepPath, StepPath)>>,
 }
 
-impl BegunBySteps {
+impl NestedCallRegistry {
     /// Resets an attempt that starts again.
     pub(super) fn forget(&self, attempt: &StepPath) {
         self.continued.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != attempt);
@@ -42,7 +42,7 @@ impl BegunBySteps {
 
 impl NestedCall {
     /// Returns the call that starts with an event.
-    fn of(kind: &EventKind) -> Option<Self> {
+    fn from_event(kind: &EventKind) -> Option<Self> {
         match kind {
             EventKind::AgentStarted(agent) => Some(Self::Agent(Arc::clone(agent))),
             EventKind::WorkflowStarted(workflow) => Some(Self::Workflow(Arc::clone(workflow))),
@@ -57,7 +57,7 @@ impl NestedCall {
             Self::Agent(agent) => EventKind::AgentStarted(agent),
             Self::Workflow(workflow) => EventKind::WorkflowStarted(workflow),
         };
-        Self::of(&redactor.event(kind)).unwrap_or(self)
+        Self::from_event(&redactor.event(kind)).unwrap_or(self)
     }
 
     /// Returns `true` if both calls have the same kind, name and input. The instructions of an
@@ -89,7 +89,7 @@ impl fmt::Display for NestedCall {
 
 /// The paths that were assigned to the calls of one attempt at a step.
 #[derive(Default)]
-pub(super) struct Claims {
+pub(super) struct PathClaims {
     /// The last assigned number.
     last: u32,
     /// The calls that were recorded below the attempt before the run was resumed.
@@ -102,8 +102,8 @@ struct Earlier {
     calls: Vec<EarlierCall>,
     /// Numbers that are recorded, or were assigned since the resume.
     taken: BTreeSet<u32>,
-    /// The first call since the resume that matches no recorded call, although some recorded calls
-    /// were not repeated.
+    /// The first call since the resume that does not match a recorded call, although some recorded
+    /// calls were not repeated.
     other: Option<String>,
 }
 
@@ -119,7 +119,7 @@ struct EarlierCall {
     claimed: bool,
 }
 
-impl Claims {
+impl PathClaims {
     /// Collects the calls recorded below the attempt before the run was resumed.
     pub(super) fn after(scope: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> Self {
         let mut earlier = Earlier::default();
@@ -128,7 +128,7 @@ impl Claims {
             earlier.taken.insert(number);
             if let Some(known) = earlier.calls.iter_mut().find(|call| call.number == number) {
                 known.apply(path, kind, is_base);
-            } else if let Some(call) = NestedCall::of(kind).filter(|_| is_base) {
+            } else if let Some(call) = NestedCall::from_event(kind).filter(|_| is_base) {
                 earlier.calls.push(EarlierCall::new(number, path.clone(), call));
             }
         }
@@ -140,10 +140,10 @@ impl Claims {
     /// agent that is a node appears as that node.
     ///
     /// # Errors
-    /// [`Error::NestedOther`] if the call matches no recorded call, and a recorded call that may
-    /// have had an effect was not repeated. Calls without an effect are checked by
-    /// [`left_over`](Self::left_over) at the end of the step: concurrent calls may start in another
-    /// order.
+    /// [`Error::NestedOther`] if the call does not match a recorded call, and a recorded call that
+    /// may have had an effect was not repeated. Calls without an effect are checked by
+    /// [`left_over`](Self::left_over) at the end of the step: concurrent calls may start in a
+    /// different order.
     pub(super) fn claim(&mut self, scope: &StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
         let Some(earlier) = &mut self.earlier else { return Ok(self.next(scope)) };
         // All recorded calls were repeated, so this call is new.
@@ -214,7 +214,7 @@ impl EarlierCall {
         match kind {
             // A completed call contains no interrupted work.
             EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) if is_base => self.open.clear(),
-            kind if kind.begins_once() => {
+            kind if kind.is_unrepeatable_start() => {
                 self.open.insert(path.clone());
             }
             EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ToolWaiting(_) => {
@@ -254,7 +254,7 @@ const CALL: &str = "call#";
 /// call's own path.
 fn number_of(scope: &StepPath, path: &StepPath, kind: &EventKind) -> Option<(u32, bool)> {
     if path == scope {
-        return NestedCall::of(kind).map(|_| (1, true));
+        return NestedCall::from_event(kind).map(|_| (1, true));
     }
     let (scope, path) = (scope.to_string(), path.to_string());
     let below = path.strip_prefix(&scope)?.strip_prefix('/')?;

@@ -6,7 +6,7 @@
 //! counts separate runs that a step awaits. Each [`Context`](crate::Context) contains it too, so it
 //! also counts work that a step moves to another task.
 //!
-//! The task-local scope also contains the workflow step that polls the caller, so that a call of a
+//! The task-local scope also contains the workflow step that polls the caller, so that a call to a
 //! tool, an agent or a workflow belongs to that step. The type of this value is opaque here.
 
 use std::any::Any;
@@ -110,7 +110,7 @@ impl Around {
     }
 
     /// Creates the scope of a tool call or of a step of another process.
-    pub(crate) fn of_depth(depth: u32) -> Self {
+    pub(crate) fn with_depth(depth: u32) -> Self {
         Self { depth, ..Self::default() }
     }
 
@@ -171,7 +171,7 @@ impl Around {
     /// Polls a pinned tool call in a new scope. Also returns `true` if the limit refused a call
     /// within it.
     pub(crate) async fn tool_call<F: Future>(depth: u32, call: Pin<&mut Option<F>>) -> (F::Output, bool) {
-        let mut within = Within { around: Self::of_depth(depth).into_slot(), inside: call };
+        let mut within = Within { around: Self::with_depth(depth).into_slot(), inside: call };
         let outcome = std::future::poll_fn(|cx| within.poll(cx)).await;
         let exceeded = within.around.0.as_ref().and_then(|around| around.exceeded.as_ref());
         (outcome, exceeded.is_some_and(|exceeded| exceeded.load(Ordering::Relaxed)))
@@ -182,21 +182,21 @@ impl Around {
         self.into_slot().run(inside)
     }
 
-    pub(crate) fn into_slot(self) -> AroundSlot {
-        AroundSlot(Some(self))
+    pub(crate) fn into_slot(self) -> TaskScopeSlot {
+        TaskScopeSlot(Some(self))
     }
 }
 
 /// The scope of a future, stored between polls.
-pub(crate) struct AroundSlot(Option<Around>);
+pub(crate) struct TaskScopeSlot(Option<Around>);
 
-impl AroundSlot {
+impl TaskScopeSlot {
     /// Calls a function within the scope, and stores the scope again afterwards, also after a
     /// panic.
     #[inline]
     pub(crate) fn run<T>(&mut self, inside: impl FnOnce() -> T) -> T {
         self.exchange();
-        let _entered = Entered(self);
+        let _entered = TaskScopeGuard(self);
         inside()
     }
 
@@ -208,9 +208,9 @@ impl AroundSlot {
 }
 
 /// Leaves the scope when dropped.
-struct Entered<'s>(&'s mut AroundSlot);
+struct TaskScopeGuard<'s>(&'s mut TaskScopeSlot);
 
-impl Drop for Entered<'_> {
+impl Drop for TaskScopeGuard<'_> {
     fn drop(&mut self) {
         self.0.exchange();
     }
@@ -218,7 +218,7 @@ impl Drop for Entered<'_> {
 
 /// A future with its scope. The scope also applies while the future is dropped.
 struct Within<'f, F> {
-    around: AroundSlot,
+    around: TaskScopeSlot,
     inside: Pin<&'f mut Option<F>>,
 }
 

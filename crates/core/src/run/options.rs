@@ -1,5 +1,5 @@
 //! `RunOptions`: the settings of a run other than its agent or workflow and its input, and
-//! `RunOwn`, the part that the run keeps. The requests that start runs fill in the options.
+//! `RunData`, the part that the run keeps. The requests that start runs fill in the options.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl RunOptions {
         factories: &ResourceFactories,
         run: &RunId,
         name: &Arc<str>,
-    ) -> Result<Option<Box<RunOwn>>> {
+    ) -> Result<Option<Box<RunData>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         let state = self.take_state()?;
         // Most runs need none of these and no allocation.
@@ -126,7 +126,7 @@ impl RunOptions {
             tags: std::mem::take(&mut self.tags),
             session: self.session.take(),
         };
-        let mut own = RunOwn::new(factories, began, std::mem::take(&mut self.resources))?;
+        let mut own = RunData::new(factories, began, std::mem::take(&mut self.resources))?;
         own.state = state;
         Ok(Some(Box::new(own)))
     }
@@ -190,7 +190,7 @@ impl RunBeginning {
 
 /// Data and resources of one run, shared by all agents and workflows in it.
 #[derive(Debug)]
-pub(crate) struct RunOwn {
+pub(crate) struct RunData {
     pub(crate) began: RunBeginning,
     /// The initial state, until the start of the run is recorded.
     pub(super) state: Option<Arc<StateValues>>,
@@ -198,7 +198,7 @@ pub(crate) struct RunOwn {
     resources: Mutex<Option<OwnResources>>,
 }
 
-impl RunOwn {
+impl RunData {
     fn new(factories: &ResourceFactories, began: RunBeginning, given: Resources) -> Result<Self> {
         let resources = factories.make(&began, given)?;
         Ok(Self { began, state: None, resources: Mutex::new(Some(resources)) })

@@ -14,7 +14,7 @@ type Recorded = (Timestamp, StepPath, EventKind);
 
 /// Returns `true` if the work that starts with this event may have side effects outside the run.
 pub(crate) fn writes(kind: &EventKind) -> bool {
-    kind.begins_once() || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
+    kind.is_unrepeatable_start() || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
 }
 
 /// Returns the paths that are not below another path of the set. A step and the tool call in it are

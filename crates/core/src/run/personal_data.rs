@@ -1,9 +1,9 @@
-//! Finds personal data in texts: card numbers, telephone numbers, email addresses and social
-//! security numbers. Each function reads a text once.
+//! Finds personal data in strings: card numbers, telephone numbers, email addresses and social
+//! security numbers. Each function reads a string once.
 
 use std::ops::Range;
 
-/// Replaces the parts of a text, which may overlap, with a mark. Adjacent parts get one mark.
+/// Replaces the parts of a string, which may overlap, with a mark. Adjacent parts get one mark.
 /// Returns `None` if there are no parts.
 pub(super) fn without(text: &str, mut parts: Vec<Range<usize>>, mark: &str) -> Option<String> {
     parts.sort_by_key(|part| (part.start, part.end));
@@ -226,7 +226,7 @@ fn escaped_at(text: &str) -> Option<usize> {
     rest[deep..].starts_with("40").then_some(1 + deep + 2)
 }
 
-/// Returns the length of a host name at the start of a text: labels separated by dots, where the
+/// Returns the length of a host name at the start of a string: labels separated by dots, where the
 /// last label has at least two letters and no other characters.
 fn host_length(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Hostile texts of a megabyte are read in linear time.
+    /// Hostile strings of a megabyte are read in linear time.
     #[test]
     fn long_texts_are_read_once() {
         for part in ["1", "1 ", "4111 ", "%40", "a@", "+", "+1", "123-45-", "a.", "@a.", "%25"] {

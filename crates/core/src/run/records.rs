@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) nested: u32,
     /// The spending in the first records, with their number. Created on first use.
     pub(super) ledger: Option<Box<(usize, Ledger)>>,
-    pub(super) rare: Option<Box<Rare>>,
+    pub(super) rare: Option<Box<RareLogState>>,
     /// `true` if no more records become visible.
     pub(super) closed: bool,
     /// `true` if the run of an agent is about to end with its answer, so it accepts no more
@@ -43,7 +43,7 @@ pub(super) struct State {
 
 /// State that most runs never need.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct RareLogState {
     /// Events of the snapshot that the log starts from.
     pub(super) kept: Vec<Record>,
     /// Number of records from before the run was resumed.
@@ -81,7 +81,7 @@ impl Record {
 
 pub(super) struct Subscriber {
     pub(super) id: u64,
-    /// `None` for a subscriber that reads no deltas.
+    /// `None` for a subscriber that does not read deltas.
     pub(super) deltas: Option<VecDeque<Event>>,
     pub(super) waker: Option<Waker>,
 }
@@ -193,7 +193,7 @@ impl State {
         ledger
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare {
+    pub(super) fn rare(&mut self) -> &mut RareLogState {
         self.rare.get_or_insert_default()
     }
 
@@ -230,7 +230,7 @@ impl State {
     }
 }
 
-impl Rare {
+impl RareLogState {
     pub(super) fn wake(&mut self) {
         for subscriber in &mut self.subscribers {
             if let Some(waker) = subscriber.waker.take() {

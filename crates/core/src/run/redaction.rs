@@ -1,6 +1,6 @@
 //! Masks secrets and personal data in events before stores, sinks and subscribers receive them.
 //!
-//! It checks texts, JSON text within texts, and numbers in values. A secret without a known form is
+//! It checks strings, JSON within strings, and numbers in values. A secret without a known form is
 //! found only if it was named.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use crate::event::{AgentCompleted, EventKind, RunBody, RunCompleted, WorkflowCom
 use crate::mask;
 use crate::value::Encoded;
 
-/// Minimum length of a secret in bytes. Shorter texts would be found everywhere.
+/// Minimum length of a secret in bytes. Shorter strings would be found everywhere.
 const SHORTEST: usize = 6;
 /// Prefixes of API keys and tokens of well-known providers, each with the minimum number of
 /// characters that follow.
@@ -85,16 +85,17 @@ const SHORT_WORDS: &[&str] = &[
 /// [`redact`](crate::middleware::redact). Texts that look like keys of well-known providers are
 /// always masked.
 ///
-/// Every text of an event is checked before the event is stored or passed to a sink or subscriber.
-/// A match is replaced by `[redacted]`. JSON within a text, such as the arguments of a tool, is
-/// checked text by text and number by number, at any depth, and stays valid JSON. The values of a
-/// workflow are checked in the same way; a masked number becomes the text `"[redacted]"`. The
-/// model, the tools and the caller receive the original data. This has the following consequences:
+/// Every string of an event is checked before the event is stored or passed to a sink or
+/// subscriber. A match is replaced by `[redacted]`. JSON within a string, such as the arguments of
+/// a tool, is checked text by text and number by number, at any depth, and stays valid JSON. The
+/// values of a workflow are checked in the same way; a masked number becomes the text
+/// `"[redacted]"`. The model, the tools and the caller receive the original data. This has the
+/// following consequences:
 ///
 /// - A run that is resumed after a crash continues from its journal, which contains the masked
-///   texts. The model then sees `[redacted]` in their places. No recorded work is repeated, and
+///   strings. The model then sees `[redacted]` in their places. No recorded work is repeated, and
 ///   every call keeps its result. A node of a workflow that reads a masked number fails, because it
-///   finds a text.
+///   finds a string.
 /// - Responses are not streamed, since a secret may be split across two deltas. Subscribers receive
 ///   whole responses.
 /// - Spans contain no message contents, even if `trace_content` is set.
@@ -125,15 +126,15 @@ pub struct Redact {
 
 impl Redact {
     /// Creates rules that mask only keys of well-known providers.
-    pub(crate) fn of_keys() -> Self {
+    pub(crate) fn with_known_keys() -> Self {
         Self { rules: Vec::new(), secrets: Vec::new() }.known(keys)
     }
 }
 
-/// A rule that masks parts of texts.
+/// A rule that masks parts of strings.
 #[derive(Clone)]
 struct Rule {
-    /// Minimum length of the texts that it checks, in bytes.
+    /// Minimum length of the strings that it checks, in bytes.
     least: usize,
     take_out: TakeOut,
 }
@@ -151,7 +152,7 @@ impl Rule {
 pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Redact {
-    /// Masks every occurrence of this text, also with escapes. A text shorter than six bytes is
+    /// Masks every occurrence of this text, also with escapes. A string shorter than six bytes is
     /// ignored.
     #[must_use]
     pub fn secret(mut self, secret: impl AsRef<str>) -> Self {
@@ -203,7 +204,7 @@ impl Redact {
         self
     }
 
-    /// Adds a rule that matches no short texts.
+    /// Adds a rule that matches no short strings.
     fn known(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.rules.push(Rule { least: SHORTEST, take_out: Arc::new(rule) });
         self
@@ -217,7 +218,7 @@ impl fmt::Debug for Redact {
     }
 }
 
-/// Masks texts in events. Returned by
+/// Masks strings in events. Returned by
 /// [`Middleware::redactor`](crate::middleware::Middleware::redactor).
 #[derive(Clone, Debug)]
 pub struct Redactor(Arc<[Redact]>);
@@ -239,7 +240,7 @@ impl Redactor {
         self.text_by(text, true)
     }
 
-    /// Masks a text. Custom rules are applied only if `by_host` is `true`.
+    /// Masks a string. Custom rules are applied only if `by_host` is `true`.
     fn text_by<'t>(&self, text: &'t str, by_host: bool) -> Cow<'t, str> {
         // JSON within the text is masked first, so that it stays valid. The rules then check the
         // whole text.
@@ -275,7 +276,7 @@ impl Redactor {
             Ok(read) => read,
             Err(problem) => {
                 // The rules never see enumerated values of the format, so a custom rule produced
-                // invalid content. All texts of the event are masked, to leak nothing.
+                // invalid content. All strings of the event are masked, to leak nothing.
                 tracing::error!(%problem, "an event could not be redacted; its texts are left out");
                 let blank = Redact { rules: Vec::new(), secrets: Vec::new() };
                 let blank = Self::from(blank.rule(|_| Some(REDACTED.to_owned())));
@@ -398,7 +399,7 @@ impl Redactor {
         Some(out)
     }
 
-    /// Returns the minimum length of the texts that are checked.
+    /// Returns the minimum length of the strings that are checked.
     fn least(&self) -> usize {
         let rules = self.0.iter().flat_map(|redact| &redact.rules);
         rules.map(|rule| rule.least).min().unwrap_or(SHORTEST).min(SHORTEST)
@@ -419,34 +420,34 @@ impl Redactor {
 enum Place {
     /// The event itself, which contains enumerated values and numbers of the format.
     Event,
-    /// A text or a value of an event.
+    /// A string or a value of an event.
     Content,
 }
 
-/// Returns `true` if a text is a JSON array, object or string.
+/// Returns `true` if a string is a JSON array, object or string.
 fn is_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns `true` if a text of an event belongs to the format: an enumerated value, the name of an
-/// event, or a field name shorter than a secret. `rest` is the JSON that follows the text.
+/// Returns `true` if a string of an event belongs to the format: an enumerated value, the name of
+/// an event, or a field name shorter than a secret. `rest` is the JSON that follows the text.
 fn is_of_format(text: &str, rest: &str) -> bool {
     let is_short = text.len() < SHORTEST && (SHORT_WORDS.contains(&text) || is_field(text, rest));
     is_short || WORDS.contains(&text) || is_name(text)
 }
 
-/// Returns `true` if a text of an event may be a field name, given the JSON that follows it.
+/// Returns `true` if a string of an event may be a field name, given the JSON that follows it.
 fn is_field(text: &str, rest: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(is_letter)
 }
 
-/// Returns `true` if a text is the name of an event.
+/// Returns `true` if a string is the name of an event.
 fn is_name(text: &str) -> bool {
     EventKind::shapes().iter().any(|shape| shape.name == text)
 }
 
-/// Masks the words of a text that satisfy `is`. A word consists of characters that satisfy
+/// Masks the words of a string that satisfy `is`. A word consists of characters that satisfy
 /// `letter`.
 fn words(text: &str, letter: impl Fn(char) -> bool, is: impl Fn(&str) -> bool) -> Option<String> {
     let mut out = String::new();
@@ -466,7 +467,7 @@ fn words(text: &str, letter: impl Fn(char) -> bool, is: impl Fn(&str) -> bool) -
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// Masks texts that look like keys of well-known providers.
+/// Masks strings that look like keys of well-known providers.
 fn keys(text: &str) -> Option<String> {
     if !KEYS.iter().any(|(prefix, _)| text.contains(prefix)) {
         return None;
@@ -483,7 +484,7 @@ mod tests {
     use super::*;
     use crate::event::Event;
 
-    /// An event stays readable when a rule masks every text that it receives.
+    /// An event stays readable when a rule masks every string that it receives.
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn no_word_of_the_format_is_shown_to_a_rule() {
@@ -495,7 +496,7 @@ mod tests {
         for line in goldens.lines() {
             let event: Event = serde_json::from_str(line).unwrap();
             let all = |text: &str| (!text.contains('-')).then(|| "-".repeat(text.len()));
-            let redactor = Redactor::from(Redact::of_keys().rule(all));
+            let redactor = Redactor::from(Redact::with_known_keys().rule(all));
             let json = serde_json::to_string(&event.kind).unwrap();
             let without = redactor.json(&json, Place::Event).unwrap_or(json);
             let read = serde_json::from_str::<EventKind>(&without);
@@ -506,13 +507,14 @@ mod tests {
 
     #[test]
     fn a_rule_sees_short_texts_and_numbers() {
-        let redactor =
-            Redactor::from(Redact::of_keys().rule(|text| text.contains("Ada").then(|| text.replace("Ada", "#"))));
+        let redactor = Redactor::from(
+            Redact::with_known_keys().rule(|text| text.contains("Ada").then(|| text.replace("Ada", "#"))),
+        );
         assert_eq!(redactor.text("Ada"), "#");
         assert_eq!(redactor.text(r#"{"Ada": ["Ada", 7]}"#), r##"{"#": ["#", 7]}"##);
-        let pin = Redactor::from(Redact::of_keys().rule(|text| (text == "1234").then(|| "#".to_owned())));
+        let pin = Redactor::from(Redact::with_known_keys().rule(|text| (text == "1234").then(|| "#".to_owned())));
         assert_eq!(pin.text("[1234, 12345]"), "[\"[redacted]\", 12345]");
         // No provider's key is that short.
-        assert_eq!(Redactor::from(Redact::of_keys()).text("[1234]"), "[1234]");
+        assert_eq!(Redactor::from(Redact::with_known_keys()).text("[1234]"), "[1234]");
     }
 }

@@ -230,7 +230,7 @@ fn outcome_text(outcome: &Result<(), ControlError>, redactor: Option<&Redactor>)
     let without = redactor
         .zip(outcome.as_ref().err())
         .map(|(redactor, error)| Err(ControlError::new(error.kind(), redactor.text(&error.to_string()))));
-    // Cannot fail, because an outcome consists of texts.
+    // Cannot fail, because an outcome consists of strings.
     serde_json::to_string(without.as_ref().unwrap_or(outcome)).unwrap_or_default()
 }
 

@@ -57,9 +57,9 @@ impl Listeners {
 
 /// Delays all requests of a run while a workflow reads the journal. Dropping it routes them, also
 /// to that workflow if it listens by then.
-pub(crate) struct WorkflowBeginning<'r>(&'r Arc<RunShared>);
+pub(crate) struct WorkflowStartGuard<'r>(&'r Arc<RunShared>);
 
-impl Drop for WorkflowBeginning<'_> {
+impl Drop for WorkflowStartGuard<'_> {
     fn drop(&mut self) {
         let Self(run) = self;
         let waiting = {
@@ -90,9 +90,9 @@ impl RunShared {
     }
 
     /// Delays all requests until the starting workflow has read the journal and listens.
-    pub(crate) fn workflow_begins(self: &Arc<Self>) -> WorkflowBeginning<'_> {
+    pub(crate) fn workflow_begins(self: &Arc<Self>) -> WorkflowStartGuard<'_> {
         self.listeners().beginning += 1;
-        WorkflowBeginning(self)
+        WorkflowStartGuard(self)
     }
 
     /// Registers the workflow at a path as a recipient of control requests.
@@ -112,7 +112,7 @@ impl RunShared {
         let listeners = self.listeners();
         if self.is_undoing() && !asked.request.is_of_undo() {
             drop(listeners);
-            return self.request_while_undoing(asked);
+            return self.request_while_compensating(asked);
         }
         if asked.request.is_for_agents() {
             drop(listeners);
@@ -156,7 +156,7 @@ impl RunShared {
             _ => self.events_by_journal(&request),
         };
         let events: Vec<_> = match events {
-            Ok(events) => events.into_iter().map(|(path, kind)| (path, kind.asked_by(by.as_ref()))).collect(),
+            Ok(events) => events.into_iter().map(|(path, kind)| (path, kind.with_operator(by.as_ref()))).collect(),
             Err(error) => {
                 drop(listeners);
                 return self.log.reply(reply, Err(error));
@@ -221,7 +221,7 @@ impl RunShared {
             return Ok(events);
         }
         // The error message describes the state of other nodes, so it needs all records.
-        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        let state = RunState::from_records(&self.log.records_below(&StepPath::root()));
         self.host.events_for(&state, request, Recorder::Live)
     }
 

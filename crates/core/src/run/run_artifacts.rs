@@ -3,14 +3,14 @@
 
 use super::handle::RunHandle;
 use super::result::RunResult;
-use super::saved_values::artifacts_of;
+use super::saved_values::artifacts_from_events;
 use super::shared::RunShared;
 use crate::artifact::{Artifact, ArtifactRef};
 use crate::error::{Error, Result};
 
 impl RunShared {
     fn artifacts(&self) -> Vec<ArtifactRef> {
-        artifacts_of(&self.log.events())
+        artifacts_from_events(&self.log.events())
     }
 
     async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::forgotten::Void;
+use super::forgotten::InvalidatedRecords;
 use super::read::read_events;
 use crate::artifact::ArtifactRef;
 use crate::event::{Edge, Event, EventKind, RunId, SessionArtifact};
@@ -31,7 +31,7 @@ pub fn state_of(events: &[Event]) -> StateValues {
 }
 
 /// Returns the artifacts after these events. The newest artifact of a name follows the older ones.
-pub(crate) fn artifacts_of(events: &[Event]) -> Vec<ArtifactRef> {
+pub(crate) fn artifacts_from_events(events: &[Event]) -> Vec<ArtifactRef> {
     saved_in(events).into_iter().flat_map(|saved| saved.artifacts()).cloned().collect()
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn session_artifacts(run: &RunId, events: &[Event]) -> Vec<SessionArt
         EventKind::RunStarted(started) => Some(started.artifacts.to_vec()),
         _ => None,
     });
-    let own = artifacts_of(events).into_iter().map(|artifact| SessionArtifact::new(run.clone(), artifact));
+    let own = artifacts_from_events(events).into_iter().map(|artifact| SessionArtifact::new(run.clone(), artifact));
     let all = began.unwrap_or_default().into_iter().chain(own);
     all.map(|of| (Arc::clone(&of.artifact.name), of)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
@@ -58,7 +58,7 @@ pub(crate) async fn artifacts_up_to(
     let (mut found, mut next) = (Vec::new(), last);
     while let Some(run) = next.take() {
         let events = read_events(store, &run, 0).await?;
-        let own = artifacts_of(&events).into_iter().rev().filter(&is_it);
+        let own = artifacts_from_events(&events).into_iter().rev().filter(&is_it);
         found.extend(own.map(|artifact| SessionArtifact::new(run.clone(), artifact)));
         next = events.into_iter().find_map(|event| match event.kind {
             EventKind::RunStarted(started) => started.session.as_ref().and_then(|place| place.after.clone()),
@@ -73,7 +73,7 @@ pub(crate) async fn artifacts_up_to(
 
 /// Returns the saved values of the run's own steps, in the order of the steps' positions.
 fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
-    let void = Void::of(events.iter().map(|event| &event.kind));
+    let void = InvalidatedRecords::from_kinds(events.iter().map(|event| &event.kind));
     let mut saved: BTreeMap<&StepPath, (u64, &Arc<SavedByStep>)> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         if void.covers(at, &event.path) {

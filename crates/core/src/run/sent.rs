@@ -71,7 +71,7 @@ pub(super) struct Mail {
 
 pub(super) const SENT: &str = "sent a message";
 
-/// Checks that a message is a user message of texts and files, is not empty, and is not too large.
+/// Checks that a message is a user message of text and files, is not empty, and is not too large.
 pub(super) fn check(message: &Message) -> Result<(), ControlError> {
     let wrong = |problem: String| Err(ControlError::new(ControlErrorKind::WrongMessage, problem));
     let is_content = |part: &Part| matches!(part, Part::Text { .. } | Part::Media(_));

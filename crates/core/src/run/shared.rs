@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::control_request::Reply;
-use super::give_ups::GiveUps;
+use super::give_ups::GiveUpRequests;
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
-use super::nested::{BegunBySteps, Claims, NestedCall};
-use super::options::RunOwn;
+use super::nested::{NestedCall, NestedCallRegistry, PathClaims};
+use super::options::RunData;
 use super::requests::Listeners;
 use super::state::{OpenSteps, RunState};
 use super::step_states::StepStates;
@@ -30,7 +30,7 @@ use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
 /// The state that all steps of a run share. Each run has one, so rarely used state is in
-/// [`Operations`].
+/// [`RareRunState`].
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
     pub(crate) host: Arc<Host>,
@@ -54,9 +54,9 @@ pub(crate) struct RunShared {
     /// `true` if the run has no spans.
     untraced: AtomicBool,
     /// The run's own data and resources, if any.
-    own: OnceLock<Box<RunOwn>>,
+    own: OnceLock<Box<RunData>>,
     end: Mutex<End>,
-    pub(super) operations: OnceLock<Box<Operations>>,
+    pub(super) operations: OnceLock<Box<RareRunState>>,
 }
 
 /// Determines whether the run can still be cancelled.
@@ -70,12 +70,12 @@ struct End {
 /// State that is created when the run has nested agents or workflows, receives a request, or is
 /// resumed.
 #[derive(Default)]
-pub(super) struct Operations {
+pub(super) struct RareRunState {
     pub(super) cancel_reason: OnceLock<Arc<str>>,
     /// The operator who gave the cancel reason.
     cancelled_by: OnceLock<Arc<str>>,
     /// The agents and workflows that attempts at steps started.
-    begun: OnceLock<Box<BegunBySteps>>,
+    begun: OnceLock<Box<NestedCallRegistry>>,
     /// The workflows of the run that receive control requests.
     pub(super) listeners: Mutex<Listeners>,
     /// Replies to cancel requests, which wait for the end of the run. Changed only while the lock
@@ -89,7 +89,7 @@ pub(super) struct Operations {
     /// The agents and workflows in steps that wait for the run to stop.
     pub(super) parked: Mutex<Vec<StepPath>>,
     /// Requests to give up compensations.
-    pub(super) give_ups: GiveUps,
+    pub(super) give_ups: GiveUpRequests,
     /// Notified when a question below a step is answered.
     pub(super) answered: Notify,
     /// Notified when the run receives a message or a close.
@@ -157,7 +157,7 @@ impl RunShared {
 
     /// Sets the run's own data, and lowers the limit on model calls. Called once, before the run
     /// starts.
-    pub(crate) fn with_own(self, own: Option<Box<RunOwn>>, max_llm_calls: Option<u32>) -> Self {
+    pub(crate) fn with_own(self, own: Option<Box<RunData>>, max_llm_calls: Option<u32>) -> Self {
         if let Some(own) = own {
             // Cannot fail, since it is set once.
             let _ = self.own.set(own);
@@ -184,7 +184,7 @@ impl RunShared {
     }
 
     /// Returns the run's own data and resources.
-    pub(crate) fn own(&self) -> Option<&RunOwn> {
+    pub(crate) fn own(&self) -> Option<&RunData> {
         self.own.get().map(|own| &**own)
     }
 
@@ -199,7 +199,7 @@ impl RunShared {
 
     /// Closes the resources that were created for the run, which has ended.
     pub(super) async fn close_resources(&self) {
-        if let Some(resources) = self.own().and_then(RunOwn::take_resources) {
+        if let Some(resources) = self.own().and_then(RunData::take_resources) {
             resources.close().await;
         }
     }
@@ -207,7 +207,7 @@ impl RunShared {
     /// Builds the payload of `run.started`.
     pub(super) fn started(&self, body: RunBody) -> RunStarted {
         let mut started = RunStarted::new(body);
-        if let Some(RunOwn { began, state, .. }) = self.own() {
+        if let Some(RunData { began, state, .. }) = self.own() {
             started.caller = began.caller().map(Arc::from);
             started.trace_id = began.trace_id().map(Arc::from);
             started.tags.clone_from(began.tags());
@@ -216,7 +216,7 @@ impl RunShared {
         started
     }
 
-    pub(super) fn operations(&self) -> &Operations {
+    pub(super) fn operations(&self) -> &RareRunState {
         self.operations.get_or_init(Box::default)
     }
 
@@ -259,8 +259,8 @@ impl RunShared {
 
     /// Records an end for subjects that an earlier process left open in nodes which a change of the
     /// definition invalidates.
-    pub(crate) fn close_forgotten(&self, forgotten: &[StepPath]) {
-        let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
+    pub(crate) fn close_invalidated(&self, forgotten: &[StepPath]) {
+        let state = RunState::from_records(&self.log.all_below(&StepPath::root()));
         for (path, kind) in state.closings("the workflow has changed") {
             if forgotten.iter().any(|node| path.belongs_to(node)) {
                 self.record(path, kind);
@@ -286,7 +286,7 @@ impl RunShared {
     /// subjects in them, because the run ends.
     pub(super) fn close_strays(&self, reason: &str) {
         if self.log.has_nested() {
-            let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
+            let state = RunState::from_records(&self.log.all_below(&StepPath::root()));
             for (path, kind) in state.strays(reason) {
                 self.record(path, kind);
             }
@@ -369,7 +369,7 @@ impl RunShared {
         locked(&self.operations().taken).insert(id)
     }
 
-    /// Closes the run in this process: records no more events and drops the waiting replies, so
+    /// Closes the run in this process: stops recording events and drops the waiting replies, so
     /// that callers look up the run again. Releases a run without an end in its store.
     pub(crate) fn close(&self) {
         {
@@ -382,7 +382,7 @@ impl RunShared {
         self.forget_give_ups();
         self.log.close();
         // Dropping the resources closes them on another task.
-        drop(self.own().and_then(RunOwn::take_resources));
+        drop(self.own().and_then(RunData::take_resources));
         if let Some((store, Some(epoch))) = self.log.store()
             // A run with an end was released when the end was stored.
             && self.log.end().is_none()
@@ -458,12 +458,12 @@ impl RunShared {
         self.with_claims(scope, |claims, scope| claims.claim_base(scope, known))
     }
 
-    fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut Claims, &StepPath) -> T) -> T {
+    fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut PathClaims, &StepPath) -> T) -> T {
         let mut nested = locked(&self.begun_by_steps().nested);
         // Only a resumed run can have records below a new attempt.
         let claims = nested.entry(scope.clone()).or_insert_with(|| match self.log.is_restored() {
-            true => Claims::after(&scope, &self.log.records_below(&scope)),
-            false => Claims::default(),
+            true => PathClaims::after(&scope, &self.log.records_below(&scope)),
+            false => PathClaims::default(),
         });
         claim(claims, &scope)
     }
@@ -492,7 +492,7 @@ impl RunShared {
         }
     }
 
-    fn begun_by_steps(&self) -> &BegunBySteps {
+    fn begun_by_steps(&self) -> &NestedCallRegistry {
         self.operations().begun.get_or_init(Box::default)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agentflow_schema::text::{did_you_mean, nearest};
 
-use super::done_calls::{is_of_undo, undo_around};
+use super::done_calls::{enclosing_compensation, is_of_undo};
 use super::known_nodes::KnownNodes;
 use super::sent::Sent;
 use super::waits::Waits;
@@ -128,21 +128,21 @@ impl RunState {
         }
     }
 
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(crate) fn from_events(events: &[Event]) -> Self {
         let mut state = Self::new();
         events.iter().for_each(|event| state.apply(&event.path, &event.kind));
         state
     }
 
     /// Folds the records of a log.
-    pub(crate) fn of_records(records: &[(Timestamp, StepPath, EventKind)]) -> Self {
+    pub(crate) fn from_records(records: &[(Timestamp, StepPath, EventKind)]) -> Self {
         let mut state = Self::new();
         records.iter().for_each(|(_, path, kind)| state.apply(path, kind));
         state
     }
 
     /// Returns the open questions of a run and the state that an answer needs. Omits other nodes.
-    pub(crate) fn of_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
+    pub(crate) fn from_open_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
         let mut state = Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
         events.for_each(|(path, kind)| state.apply(path, kind));
         state
@@ -208,7 +208,7 @@ impl RunState {
             // `tool.continued` applies.
             EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
                 if let Some(repeatable) = self.nodes.running_mut(path) {
-                    *repeatable = !kind.begins_once();
+                    *repeatable = !kind.is_unrepeatable_start();
                 }
             }
             // Model and tool calls are nodes only in the run of an agent.
@@ -238,7 +238,7 @@ impl RunState {
     fn apply_agent_step(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::ModelStarted { .. } | EventKind::ToolStarted { .. } => {
-                self.node(path, NodeState::Running { repeatable: !kind.begins_once() });
+                self.node(path, NodeState::Running { repeatable: !kind.is_unrepeatable_start() });
             }
             EventKind::ModelRetrying { .. } => self.node(path, NodeState::Waiting),
             EventKind::ModelFailed { error } => self.node(path, NodeState::Failed(Arc::clone(error))),
@@ -271,7 +271,7 @@ impl RunState {
         recorded: &[(Timestamp, StepPath, EventKind)],
         message: &str,
     ) -> Vec<(StepPath, EventKind)> {
-        let state = Self::of_records(recorded);
+        let state = Self::from_records(recorded);
         let mut ends = state.ends(message);
         let own = |kind: &EventKind| matches!(kind.shape().subject, Subject::Node | Subject::Tool);
         ends.retain(|(path, kind)| path != step || !own(kind));
@@ -429,12 +429,13 @@ impl RunState {
     /// Returns the path of an open question of a compensation: of `undo`, or of any if `undo` is
     /// `None`.
     pub(crate) fn asking_in_undo(&self, undo: Option<&StepPath>) -> Option<&StepPath> {
-        let mut in_undo = self.nodes.asking().filter_map(|(path, _)| undo_around(path).map(|around| (path, around)));
+        let mut in_undo =
+            self.nodes.asking().filter_map(|(path, _)| enclosing_compensation(path).map(|around| (path, around)));
         in_undo.find(|(_, around)| undo.is_none_or(|undo| around == undo)).map(|(path, _)| path)
     }
 
     /// Adds the current question to the error for a request about a step of a compensation.
-    pub(crate) fn beside_undo(&self, node: &str, error: ControlError) -> ControlError {
+    pub(crate) fn explain_in_compensation(&self, node: &str, error: ControlError) -> ControlError {
         let is_of_undo = node.parse().is_ok_and(|path| is_of_undo(&path));
         if !is_of_undo || self.status != RunStatus::Compensating {
             return error;

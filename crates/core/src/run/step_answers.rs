@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::control_events::events_of_timeout;
-use super::forgotten::Void;
+use super::forgotten::InvalidatedRecords;
 use super::log::EventLog;
 use super::shared::RunShared;
 use super::state::RunState;
@@ -54,7 +54,7 @@ impl EventLog {
     /// Returns the first result of `find` among the valid records, from the newest to the oldest.
     fn find_last<T>(&self, mut find: impl FnMut(&StepPath, &EventKind) -> Option<T>) -> Option<T> {
         let state = self.state();
-        let void = Void::of(state.all().map(|record| &record.kind));
+        let void = InvalidatedRecords::from_kinds(state.all().map(|record| &record.kind));
         let (kept, records) = (state.kept(), &state.records);
         let newest_first = records.iter().rev().chain(kept.iter().rev());
         let places = (0..kept.len() + records.len()).rev();
@@ -62,11 +62,11 @@ impl EventLog {
         counts.find_map(|(_, record)| find(&record.path, &record.kind))
     }
 
-    /// Returns the open questions of the run: see [`RunState::of_questions`].
+    /// Returns the open questions of the run: see [`RunState::from_open_questions`].
     pub(super) fn open_questions(&self) -> RunState {
         let state = self.state();
-        let void = Void::of(state.all().map(|record| &record.kind));
+        let void = InvalidatedRecords::from_kinds(state.all().map(|record| &record.kind));
         let counts = state.all().enumerate().filter(|(at, record)| !void.covers(*at, &record.path));
-        RunState::of_questions(counts.map(|(_, record)| (&record.path, &record.kind)))
+        RunState::from_open_questions(counts.map(|(_, record)| (&record.path, &record.kind)))
     }
 }

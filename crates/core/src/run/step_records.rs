@@ -1,6 +1,6 @@
 //! Selects the parts of a run's log that a remote step needs.
 
-use super::forgotten::Void;
+use super::forgotten::InvalidatedRecords;
 use super::log::EventLog;
 use super::records::Record;
 use crate::event::{Event, EventKind, PauseReason};
@@ -31,7 +31,7 @@ impl EventLog {
     pub(crate) fn records_for(&self, step: &StepPath, after: usize) -> Vec<Event> {
         let state = self.state();
         let all = || state.kept().iter().filter(|_| after == 0).chain(state.records.iter().skip(after));
-        let void = Void::of(all().map(|record| &record.kind));
+        let void = InvalidatedRecords::from_kinds(all().map(|record| &record.kind));
         let matters = |Record { path, kind, .. }: &Record| match kind {
             // Pauses and resumes determine the execution time of the step.
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => true,

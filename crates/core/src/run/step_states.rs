@@ -116,7 +116,7 @@ impl StepStates {
     }
 
     /// Starts a step that must not change state. The same applies to all steps within it.
-    pub(crate) fn open_tap(&mut self, step: &StepPath) {
+    pub(crate) fn open_read_only(&mut self, step: &StepPath) {
         self.taps.insert(step.clone());
     }
 
@@ -191,7 +191,7 @@ impl StepStates {
     }
 
     /// Merges the saved values of a completed step into the step that contains it.
-    pub(crate) fn hand_up(&mut self, from: &StepPath, to: &StepPath, place: usize) {
+    pub(crate) fn merge_into_parent(&mut self, from: &StepPath, to: &StepPath, place: usize) {
         if let Some(saved) = self.done.get(from).cloned() {
             self.apply(to, &saved, place);
         }

@@ -13,7 +13,7 @@ use crate::value::Encoded;
 ///
 /// # Errors
 /// Returns the failure if the setting is to fail or skip.
-pub(crate) fn answer_of_timeout(question: &ApprovalRequest) -> Result<Encoded, Failure> {
+pub(crate) fn timeout_answer(question: &ApprovalRequest) -> Result<Encoded, Failure> {
     let late = || format!("nobody answered within {:?}", question.timeout().unwrap_or_default());
     let answer = match &question.on_timeout {
         OnTimeout::Fail | OnTimeout::Skip => return Err(Failure::new(FailureKind::Timeout, late())),

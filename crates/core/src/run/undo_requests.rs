@@ -1,4 +1,4 @@
-//! Control requests to a run that compensates. It starts no other work, so most requests are
+//! Control requests to a run that compensates. It does not start other work, so most requests are
 //! refused at once. A cancellation gives up the compensation that the run waits for.
 //!
 //! `tool/compensation.rs` calls the compensations and uses this module to find out how long to
@@ -31,7 +31,7 @@ impl RunShared {
     }
 
     /// Handles a request.
-    pub(super) fn request_while_undoing(&self, Asked { request, reply, .. }: Asked) {
+    pub(super) fn request_while_compensating(&self, Asked { request, reply, .. }: Asked) {
         let reason: Arc<str> = match &request {
             ControlRequest::Cancel { reason } => reason.as_str().into(),
             ControlRequest::Drain => return,
@@ -56,7 +56,7 @@ impl RunShared {
     }
 
     fn undoing_error(&self, request: &ControlRequest) -> ControlError {
-        ControlError::undoing(request, &RunState::of_records(&self.log.all_below(&StepPath::root())))
+        ControlError::undoing(request, &RunState::from_records(&self.log.all_below(&StepPath::root())))
     }
 
     /// Gives up the running compensation. Its call is listed as not compensated.

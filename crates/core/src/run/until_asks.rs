@@ -13,12 +13,12 @@ impl<T> RunHandle<T> {
     /// all recorded events were read, and after each further question. Returns `None` if the run
     /// ends without one.
     pub(crate) async fn until_asks<Q>(&self, open: impl Fn(&[Event]) -> Option<Q>) -> Result<Option<Q>> {
-        self.until_found(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open).await
+        self.wait_for_event(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open).await
     }
 
     /// Like [`until_asks`](Self::until_asks), but calls `open` after each event for which `matters`
     /// returns `true`.
-    pub(crate) async fn until_found<Q>(
+    pub(crate) async fn wait_for_event<Q>(
         &self,
         matters: impl Fn(&Event) -> bool,
         open: impl Fn(&[Event]) -> Option<Q>,

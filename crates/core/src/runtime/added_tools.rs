@@ -7,8 +7,8 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, taken};
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
-use super::document_set::{DocumentsOfRuntime, models};
-use super::given_now::GivenNow;
+use super::document_set::{DocumentSet, models};
+use super::given_now::RegisteredItems;
 use crate::error::{Error, RegistryError, Result};
 use crate::future::BoxFuture;
 use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef, linked_tools, problem_of};
@@ -48,12 +48,12 @@ impl Runtime {
         let origin = Origin::given(Location::caller());
         let list = tools.into_tools();
         Box::pin(async move {
-            let Some(now) = self.host().part::<GivenNow>() else {
+            let Some(now) = self.host().part::<RegisteredItems>() else {
                 let problem = "its tools cannot change; make a runtime with `Runtime::builder()`".to_owned();
                 return Err(Error::Build { what: "runtime", name: "default".into(), problem });
             };
             #[cfg(feature = "documents")]
-            if let Some(set) = self.host().part::<DocumentsOfRuntime>() {
+            if let Some(set) = self.host().part::<DocumentSet>() {
                 // Hold the lock so that the documents are not reloaded at the same time.
                 let _alone = set.reloading.lock().await;
                 set.change_program(|program| added(program, list, &origin))?;

@@ -16,9 +16,9 @@ use crate::event::{AgentStarted, EventKind, Redefined, RunId};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
-    Journal, Reservation, RunHandle, RunJournal, RunOwn, RunResult, RunShared, attach, deliver, read_journal,
+    Journal, Reservation, RunData, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal,
 };
-use crate::tool::{BegunCompensation, can_compensate};
+use crate::tool::{StartedCompensation, can_compensate};
 use crate::value::Encoded;
 
 /// Selects how the agent of a resumed run is found.
@@ -26,7 +26,7 @@ use crate::value::Encoded;
 pub(super) enum Named {
     /// The program passed the agent.
     AtHand,
-    /// By name. A run of a document's agent may have started with another version.
+    /// By name. A run of a document's agent may have started with a different version.
     ByName,
 }
 
@@ -197,7 +197,7 @@ impl Runtime {
                 return Err(Error::Build { what: "agent", name: started.name().into(), problem });
             };
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
-            let own = RunOwn::resumed(&self.host().factories, run, started)?;
+            let own = RunData::resumed(&self.host().factories, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
             #[cfg(feature = "documents")]
             let of_version = match named {
@@ -208,7 +208,7 @@ impl Runtime {
             let (of_version, _) = (None::<Self>, named);
             let (checked, parts) = check(of_version.as_ref().unwrap_or(self), agent, &shared, &journal)?;
             // A run that is only compensated does not execute the agent.
-            let undoes = BegunCompensation::of_journal(journal.all()).is_some();
+            let undoes = StartedCompensation::from_journal(journal.all()).is_some();
             if undoes {
                 can_compensate(self.host(), run, &agent.name, None).await?;
             }

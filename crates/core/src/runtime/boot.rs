@@ -1,5 +1,5 @@
-//! [`RuntimeBuilder::boot`] builds a runtime and checks all its dependencies, in phases. It starts
-//! and resumes no run. `health.rs` repeats the checks later.
+//! [`RuntimeBuilder::boot`] builds a runtime and checks all its dependencies, in phases. It does
+//! not start or resume runs. `health.rs` repeats the checks later.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::Runtime;
 use super::catalogue::given;
 use super::config_problem::{ConfigProblem, ConfigProblems};
 #[cfg(feature = "documents")]
-use super::document_set::DocumentsOfRuntime;
+use super::document_set::DocumentSet;
 use super::runtime_builder::RuntimeBuilder;
 use crate::agent::linked_agents;
 #[cfg(feature = "documents")]
@@ -27,14 +27,15 @@ use crate::store::{RunFilter, StoreError};
 pub enum BootPhase {
     /// Checks the entries of the [configuration](super::RuntimeConfig).
     Configuration,
-    /// Lists a run of the store.
+    /// Checks that the store can be read, by listing at most one run.
     Store,
     /// Fetches the tools of all toolsets.
     Toolsets,
     /// Reads the documents and resolves the names in them.
     #[cfg(feature = "documents")]
     Documents,
-    /// Checks all names.
+    /// Checks all names of tools, agents and workflows: see
+    /// [`problems`](super::Catalogue::problems).
     Names,
     /// Checks that the models of all agents are known and have their API keys.
     Models,
@@ -113,7 +114,7 @@ impl RuntimeBuilder {
     /// same runtime without checks.
     ///
     /// # Errors
-    /// All problems of the first phase that has problems.
+    /// All problems of the first phase that failed. Later phases are not executed.
     ///
     /// ```standalone_crate
     /// use agentflow::prelude::*;
@@ -146,8 +147,8 @@ impl RuntimeBuilder {
 }
 
 impl Runtime {
-    /// Returns the configuration entries that cannot be used. Problems of servers are not included:
-    /// their toolsets report them.
+    /// Returns the configuration entries that cannot be used. Problems of MCP servers are not
+    /// included: their toolsets report them.
     pub fn problems_of_configuration(&self) -> &[ConfigProblem] {
         self.host().part::<ConfigProblems>().map_or(&[], |problems| &problems.0)
     }
@@ -180,7 +181,7 @@ impl Runtime {
             BootPhase::Documents => self.problem_of_documents().await,
             BootPhase::Names => {
                 let mut problems = self.catalogue().await.problems;
-                // The toolset phase reports these.
+                // The phase `Toolsets` reports toolset errors.
                 problems.retain(|problem| !matches!(problem, Error::Toolset { .. }));
                 (!problems.is_empty()).then_some(BootError::Names(problems))
             }
@@ -212,8 +213,8 @@ impl Runtime {
                 problems.push(failed(error.to_string()));
                 continue;
             }
-            // A model that was passed as a value needs no key.
-            let Some(Ok(name)) = model.given_or_named().err().map(str::parse::<ModelRef>) else { continue };
+            // A `Model` value brings its own key.
+            let Some(Ok(name)) = model.model_or_name().err().map(str::parse::<ModelRef>) else { continue };
             let Some(provider) = providers.iter().find(|provider| *provider.name == *name.provider()) else { continue };
             if let Some(problem) = self.missing_key(provider).await {
                 problems.push(failed(format!("the model `{name}`: {problem}")));
@@ -222,12 +223,12 @@ impl Runtime {
         problems
     }
 
-    /// Returns an error message if the built-in server of a provider needs an API key that is not
-    /// set.
+    /// Returns an error message if a provider with its default base URL needs an API key that is
+    /// not set.
     async fn missing_key(&self, provider: &ModelProvider) -> Option<String> {
         let known = provider_named(&provider.name).filter(|known| known.needs_key && !provider.host)?;
         let is_own = provider.base_url.as_deref() == Some(known.base_url.trim_end_matches('/'));
-        // A replaced server has its own key.
+        // A provider with a custom base URL or key source manages its own key.
         if !is_own || provider.key_from.is_some() {
             return None;
         }
@@ -243,7 +244,7 @@ impl Runtime {
 
     #[cfg(feature = "documents")]
     async fn problem_of_documents(&self) -> Option<BootError> {
-        let set = self.host().part::<DocumentsOfRuntime>()?;
+        let set = self.host().part::<DocumentSet>()?;
         let mut errors = set.loaded().errors.to_vec();
         for document in set.fixed() {
             errors.extend(self.check(document).await.err());

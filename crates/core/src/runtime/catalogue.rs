@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Runtime;
 use super::catalogue_entry::Origin;
 #[cfg(feature = "dynamic")]
-use super::given_now::GivenList;
+use super::given_now::RegisteredList;
 pub(super) use super::given_now::given;
 use crate::agent::{AgentOutline, ErasedAgent, linked_agents, two_linked_agents};
 use crate::context::Context;
@@ -19,7 +19,8 @@ use crate::event::{AgentStarted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 use crate::tool::{
-    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, problem_of, told_not_found, wire_name,
+    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_with_hooks, linked_tools, problem_of, report_unknown_tool,
+    wire_name,
 };
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::{linked, two_linked};
@@ -34,10 +35,10 @@ pub(super) struct Given {
     pub(super) agents: Vec<(ErasedAgent, Origin)>,
     pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
     #[cfg(feature = "dynamic")]
-    pub(super) graphs: Vec<(super::graphs::GivenGraph, Origin)>,
+    pub(super) graphs: Vec<(super::graphs::RegisteredGraph, Origin)>,
     /// Agents that documents describe, each with its document.
     #[cfg(feature = "documents")]
-    pub(super) written_agents: Vec<(ErasedAgent, super::given_documents::WrittenIn)>,
+    pub(super) written_agents: Vec<(ErasedAgent, super::given_documents::DocumentText)>,
     /// Items of documents with errors, each with the name of the document.
     #[cfg(feature = "documents")]
     pub(super) unread: Vec<super::given_documents::Unread>,
@@ -118,7 +119,7 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
         #[cfg(feature = "dynamic")]
         let known = known.chain(graphs.iter().map(|(graph, _)| graph.graph.name.as_str()));
-        let other = other_kind(host, ReferenceKind::Workflow, name).map(ReferenceKind::as_str);
+        let other = kind_with_name(host, ReferenceKind::Workflow, name).map(ReferenceKind::as_str);
         let known: Vec<String> = known.map(ToOwned::to_owned).collect();
         let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);
         Error::UnknownWorkflow { name: name.into(), near, known, other }
@@ -127,7 +128,7 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
 
 /// Returns the kind of an item with this name, if no item of the requested kind has it. Used for
 /// error messages.
-pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
+pub(super) fn kind_with_name(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
     let is = |of: ReferenceKind| match of {
         ReferenceKind::Tool => {
             let is_given = given(host, |given| &given.tools).iter().any(|(tool, _)| **tool.catalogue_name() == *name);
@@ -150,7 +151,7 @@ pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option
 
 /// Returns the workflows that were registered as graphs.
 #[cfg(feature = "dynamic")]
-pub(super) fn graphs(host: &Host) -> GivenList<(super::graphs::GivenGraph, Origin)> {
+pub(super) fn graphs(host: &Host) -> RegisteredList<(super::graphs::RegisteredGraph, Origin)> {
     given(host, |given| &given.graphs)
 }
 
@@ -224,7 +225,7 @@ impl Runtime {
     }
 
     /// Calls a tool by name ([`tool`](Self::tool)) outside of any run. The policy of the tool and
-    /// the middleware of the runtime apply, as for the call of an agent. The call is granted the
+    /// the middleware of the runtime apply, as for a tool call by an agent. The call is granted the
     /// scopes of the runtime and those in `scopes`. Failures of the call, including an unknown
     /// name, are part of the result. The runtime's sinks receive the same events as for a call in a
     /// run, under a separate run id; they are not stored.
@@ -241,14 +242,14 @@ impl Runtime {
         let tool = match self.tool(&call.name).await {
             Ok(tool) => tool,
             Err(Error::Registry(RegistryError::NotFound { registered, .. })) => {
-                return Ok(told_not_found(&self.context(), call, registered.iter().map(|name| &**name)));
+                return Ok(report_unknown_tool(&self.context(), call, registered.iter().map(|name| &**name)));
             }
             Err(error) => return Err(error),
         };
         self.invoke_at(&self.context(), &tool, call, scopes).await
     }
 
-    /// Calls a tool with a context that belongs to no run.
+    /// Calls a tool with a context that does not belong to a run.
     pub async fn invoke_at(
         &self,
         cx: &Context,
@@ -259,7 +260,7 @@ impl Runtime {
         let of = ToolHost { host: self.host(), resources: cx.resources() };
         let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
         let granted: Vec<Arc<str>> = cx.grants().iter().chain(scopes).cloned().collect();
-        Ok(invoke_hooked(&*tool, cx, call, &granted).await)
+        Ok(invoke_with_hooks(&*tool, cx, call, &granted).await)
     }
 
     /// Returns a workflow by name: registered with the runtime, or linked into the program.
@@ -367,7 +368,7 @@ impl Runtime {
     /// toolset before the tools of the toolset were fetched, by starting the workflow or by
     /// [`catalogue`](Self::catalogue).
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
-        Ok(Graph::of(&*self.workflow_spec(name)?))
+        Ok(Graph::from_plan(&*self.workflow_spec(name)?))
     }
 }
 

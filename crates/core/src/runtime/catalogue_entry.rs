@@ -91,9 +91,9 @@ pub struct CatalogueEntry {
     /// `true` for a tool whose calls may report progress.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub supports_streaming: bool,
-    /// Parts of a tool's input schema that this program cannot check, each as a sentence: for
-    /// example a regular expression with lookahead, or an unresolved reference. Arguments that
-    /// violate only these parts are passed to the tool.
+    /// Parts of a tool's input schema that this program cannot check, one message each: for example
+    /// a regular expression with lookahead, or an unresolved reference. Arguments that violate only
+    /// these parts are passed to the tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
 }

@@ -9,7 +9,7 @@ use crate::definition::{Changes, Difference, Known};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind};
 use crate::path::StepPath;
-use crate::run::{Host, Void, outermost};
+use crate::run::{Host, InvalidatedRecords, outermost};
 use crate::tool::Effects;
 use crate::workflow::{Graph, GraphNode};
 
@@ -84,7 +84,7 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
 /// Returns the steps within these nodes that were started and may have had side effects.
 pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String]) -> Vec<String> {
     let nodes: Vec<StepPath> = nodes.iter().map(|node| StepPath::root().child(node)).collect();
-    let void = Void::of(events.iter().map(|event| &event.kind));
+    let void = InvalidatedRecords::from_kinds(events.iter().map(|event| &event.kind));
     let writes = |event: &Event| match &event.kind {
         EventKind::NodeStarted { repeatable, .. } => {
             !repeatable || graph.is_some_and(|graph| writes_at(graph, &event.path.to_string()))

@@ -14,7 +14,7 @@ use crate::error::{RegistryError, Result};
 #[cfg(feature = "dynamic")]
 use crate::run::Host;
 use crate::run::RunOptions;
-use crate::tool::{ToolRef, check_compensations, undo_misfit, wire_name};
+use crate::tool::{ToolRef, check_compensations, compensation_mismatch, wire_name};
 use crate::workflow::spec::Spec;
 
 /// Returns the problem with the compensating tool of `tool`, if it has one. `known` are the tools
@@ -32,7 +32,7 @@ pub(super) fn problem_among<'t>(
     let whole = of_server(by);
     let found = found.or_else(|| known.clone().find(|of| whole.as_deref() == Some(&**of.catalogue_name())));
     let problem = match found {
-        Some(undo) => undo_misfit(definition, tool.output_schema().as_ref(), undo.definition())?,
+        Some(undo) => compensation_mismatch(definition, tool.output_schema().as_ref(), undo.definition())?,
         None => {
             let near = nearest(by, known.map(|of| &**of.catalogue_name()));
             format!("is not known here{}", did_you_mean(near))

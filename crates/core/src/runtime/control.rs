@@ -1,7 +1,7 @@
 //! Control requests by run id: pause, unpause, cancel, retry, answer, send a message and close. The
-//! run may be executed by this process, by another process, or by none.
+//! run may be executed by this process, by another process, or by no process.
 //!
-//! An accepted request is stored first. The caller receives the result when the effect is stored.
+//! An accepted request is stored first. The call returns after the effect of the request is stored.
 
 use std::sync::Arc;
 
@@ -44,9 +44,9 @@ impl Runtime {
     }
 
     /// Cancels a run and waits until its end is stored. The run may be executed by any process or
-    /// by none. A run with [compensation](super::StartRun::compensate) is compensated before it
-    /// ends; if no process executes it, this process does that. Cancelling it again abandons the
-    /// compensation that it waits for: the call is reported as not undone, and the remaining calls
+    /// by no process. A run with [compensation](super::StartRun::compensate) is compensated before
+    /// it ends; if no process executes it, this process does that. A second `cancel` gives up the
+    /// compensation that is running: its call is reported as not undone, and the remaining calls
     /// are compensated.
     ///
     /// A compensation may ask a person, and this call then waits for the answer. Use
@@ -56,11 +56,12 @@ impl Runtime {
     /// the run end.
     ///
     /// # Errors
-    /// [`Error::Control`] if the run has ended, also if it ended on its own meanwhile; if it has
-    /// failed and is being compensated, on the first call; if the compensation in another process
-    /// takes longer than 30 seconds (`no_response`). [`Error::CompensationOwed`] if this program
-    /// cannot compensate the run, for example because a tool is missing. The status of the run is
-    /// then `compensating`, and a process that resumes or cancels it again only compensates it.
+    /// [`Error::Control`] if the run has ended, also if it ended on its own meanwhile; if the run
+    /// has failed and is already compensating (a second `cancel` then gives up the running
+    /// compensation); if the compensation in another process takes longer than 30 seconds
+    /// (`no_response`). [`Error::CompensationOwed`] if this program cannot compensate the run, for
+    /// example because a tool is missing. The status of the run is then `compensating`, and a
+    /// process that resumes or cancels it again only compensates it.
     pub fn cancel<'a>(&'a self, run: &'a RunId, reason: &str) -> ControlCall<'a> {
         self.control_call(run, Ok(ControlRequest::Cancel { reason: reason.to_owned() }))
     }
@@ -71,8 +72,8 @@ impl Runtime {
     /// known here. Otherwise its status is `queued` until a suitable process resumes it.
     ///
     /// # Errors
-    /// [`Error::Control`] if the node does not exist or has not failed. An agent that failed for
-    /// another reason than a model call, such as a limit, cannot be retried.
+    /// [`Error::Control`] if the node does not exist or has not failed. An agent that failed for a
+    /// reason other than a model call, such as a limit, cannot be retried.
     pub async fn retry(&self, run: &RunId, node: &str, by: &str) -> Result<()> {
         self.control(run, ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
@@ -81,22 +82,23 @@ impl Runtime {
     ///
     /// `node` is the path of the node that asks, or the [id](super::OpenQuestion::id) of the
     /// question. With the id, the answer applies to this question only: it is refused if the node
-    /// asks another question meanwhile, for example after its step was retried.
+    /// now asks a different question, for example after its step was retried.
     ///
     /// # Errors
-    /// [`Error::Control`] if the node does not ask, asks another question, or requests another
-    /// type.
+    /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
+    /// different type.
     pub async fn approve(&self, run: &RunId, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(run, node, &approval, by).await
     }
 
     /// Answers the question of a gate with a value of the requested type, or any value with the
-    /// same JSON form, such as a text for a `String`. `node` is as for [`approve`](Self::approve).
+    /// same JSON form, such as a `&str` for a `String`. `node` is as for
+    /// [`approve`](Self::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] if the node does not ask, asks another question, or requests another
-    /// type. Also if the answer to a tool contains text that the redactor of this runtime removes
-    /// from records, since the tool would receive a different answer.
+    /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
+    /// different type. Also if the answer to a tool contains text that the redactor of this runtime
+    /// removes from records, since the tool would receive a different answer.
     pub async fn answer<A: Serialize + Sync + ?Sized>(
         &self,
         run: &RunId,
@@ -128,7 +130,7 @@ impl Runtime {
         }
         let mut events = None;
         match self.resume_and(run, |shared| events = Some(Events::new(Arc::clone(shared), 0))).await {
-            // Another process was faster, or the run has ended meanwhile.
+            // Another process resumed the run first, or the run has ended meanwhile.
             Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {
                 Ok(None)
             }

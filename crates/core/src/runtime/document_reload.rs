@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Runtime;
-use super::document_set::{ByFile, DocumentsOfRuntime, Loaded, Stamps, models};
+use super::document_set::{DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models};
 use super::given_documents::{Unread, unread_of};
-use super::given_now::{GivenNow, given_now};
+use super::given_now::{RegisteredItems, given_now};
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 
@@ -32,9 +32,9 @@ pub struct Reloaded {
 /// Result of reading the folders.
 struct Read {
     /// Documents by file: the current version, or the previous one if the file has an error now.
-    documents: ByFile,
+    documents: DocumentsByFile,
     errors: Vec<DocumentError>,
-    stamps: Stamps,
+    stamps: FileStamps,
 }
 
 impl Runtime {
@@ -46,7 +46,7 @@ impl Runtime {
     ///
     /// A run that has started continues with its version, also after a restart: the store keeps the
     /// documents of each run, and [`recover`](Self::recover) and [`resume`](Self::resume) build the
-    /// workflow from them if the runtime has another version or none. With
+    /// workflow from them if the runtime has a different version or none. With
     /// [`Changes::AcceptAll`](super::Changes::AcceptAll), such a run continues with the current
     /// version of the runtime.
     ///
@@ -57,7 +57,7 @@ impl Runtime {
     /// [`FolderError::Io`] if a folder cannot be listed; in this case nothing changes. Errors in
     /// documents are returned in [`Reloaded::errors`].
     pub async fn reload_documents(&self) -> Result<Reloaded, FolderError> {
-        let Some(set) = self.host().part::<DocumentsOfRuntime>() else { return Ok(Reloaded::default()) };
+        let Some(set) = self.host().part::<DocumentSet>() else { return Ok(Reloaded::default()) };
         let _alone = set.reloading.lock().await;
         let before = set.loaded().documents;
         let (folders, known) = (set.folders.clone(), Arc::clone(&before));
@@ -68,7 +68,7 @@ impl Runtime {
         // Each round removes at least one changed document with an error. The others are checked
         // again, since they may refer to it.
         let candidate = loop {
-            take_one_of_a_name(set, &mut documents, &before, &mut errors);
+            resolve_duplicate_names(set, &mut documents, &before, &mut errors);
             let candidate = self.with_given(set, &documents, &unread);
             let mut is_whole = true;
             for file in changed(&documents, &before) {
@@ -81,7 +81,7 @@ impl Runtime {
                     unread
                         .extend(document.describes().into_iter().map(|of| (of, Arc::clone(document.source().name()))));
                     errors.push(error);
-                    put_back(&file, &mut documents, &before);
+                    restore_previous(&file, &mut documents, &before);
                     is_whole = false;
                 }
             }
@@ -92,7 +92,7 @@ impl Runtime {
         // Adds unresolved names to the errors of unreadable documents, so that one pass reports
         // everything.
         for error in &mut errors {
-            *error = candidate.check_what_was_read(error.clone()).await;
+            *error = candidate.check_readable_parts(error.clone()).await;
         }
         for (file, document) in documents.iter().filter(|(file, document)| is_same(document, before.get(*file))) {
             // The unchanged document was valid, but an item that it names may have been removed.
@@ -105,8 +105,8 @@ impl Runtime {
         errors.sort_by(|one, other| one.name().cmp(other.name()));
         let reloaded = compared(&before, &documents, errors);
         let errors = reloaded.errors.as_slice().into();
-        set.set_loaded(Loaded { documents: Arc::new(documents), stamps, errors });
-        if let Some(now) = self.host().part::<GivenNow>() {
+        set.set_loaded(LoadedDocuments { documents: Arc::new(documents), stamps, errors });
+        if let Some(now) = self.host().part::<RegisteredItems>() {
             now.replace(given_now(candidate.host()));
         }
         let Reloaded { added, changed, removed, errors } = &reloaded;
@@ -129,17 +129,17 @@ impl Runtime {
     }
 
     /// Returns the runtime as it would be with these documents in its folders.
-    fn with_given(&self, set: &DocumentsOfRuntime, documents: &ByFile, unread: &[Unread]) -> Self {
+    fn with_given(&self, set: &DocumentSet, documents: &DocumentsByFile, unread: &[Unread]) -> Self {
         let mut host = Host::clone(self.host());
         let mut given = set.given_with(documents, models(self.host()));
         given.unread.extend_from_slice(unread);
-        host.set_part(GivenNow::new(given));
+        host.set_part(RegisteredItems::new(given));
         Self(Arc::new(host))
     }
 }
 
-fn read(folders: &[PathBuf], before: &ByFile) -> Result<Read, FolderError> {
-    let (mut documents, mut errors, mut stamps) = (ByFile::new(), Vec::new(), Stamps::new());
+fn read(folders: &[PathBuf], before: &DocumentsByFile) -> Result<Read, FolderError> {
+    let (mut documents, mut errors, mut stamps) = (DocumentsByFile::new(), Vec::new(), FileStamps::new());
     for folder in folders {
         // Taken before the files are read, so that a write during the reading is noticed next time.
         stamps.push(super::document_watch::stamps_of(folder));
@@ -167,12 +167,12 @@ fn is_same(document: &Document, before: Option<&Document>) -> bool {
 }
 
 /// Returns the files whose documents have changed.
-fn changed(documents: &ByFile, before: &ByFile) -> Vec<Arc<str>> {
+fn changed(documents: &DocumentsByFile, before: &DocumentsByFile) -> Vec<Arc<str>> {
     let changed = documents.iter().filter(|(file, document)| !is_same(document, before.get(*file)));
     changed.map(|(file, _)| Arc::clone(file)).collect()
 }
 
-fn put_back(file: &Arc<str>, documents: &mut ByFile, before: &ByFile) {
+fn restore_previous(file: &Arc<str>, documents: &mut DocumentsByFile, before: &DocumentsByFile) {
     match before.get(file) {
         Some(former) => drop(documents.insert(Arc::clone(file), former.clone())),
         None => drop(documents.remove(file)),
@@ -181,10 +181,10 @@ fn put_back(file: &Arc<str>, documents: &mut ByFile, before: &ByFile) {
 
 /// Resolves duplicate names by restoring the previous version of the changed document. Terminates
 /// because each round reduces the number of changed documents.
-fn take_one_of_a_name(
-    set: &DocumentsOfRuntime,
-    documents: &mut ByFile,
-    before: &ByFile,
+fn resolve_duplicate_names(
+    set: &DocumentSet,
+    documents: &mut DocumentsByFile,
+    before: &DocumentsByFile,
     errors: &mut Vec<DocumentError>,
 ) {
     loop {
@@ -203,7 +203,7 @@ fn take_one_of_a_name(
         let Some((file, error)) = wrong else { return };
         errors.push(error);
         let was = documents.get(&file).map(|document| Arc::as_ptr(document.source()));
-        put_back(&file, documents, before);
+        restore_previous(&file, documents, before);
         if documents.get(&file).map(|document| Arc::as_ptr(document.source())) == was {
             // The duplicate existed before, so restoring the previous version did not help.
             documents.remove(&file);
@@ -211,8 +211,8 @@ fn take_one_of_a_name(
     }
 }
 
-fn compared(before: &ByFile, now: &ByFile, errors: Vec<DocumentError>) -> Reloaded {
-    let by_name = |documents: &ByFile| -> BTreeMap<Arc<str>, Arc<str>> {
+fn compared(before: &DocumentsByFile, now: &DocumentsByFile, errors: Vec<DocumentError>) -> Reloaded {
+    let by_name = |documents: &DocumentsByFile| -> BTreeMap<Arc<str>, Arc<str>> {
         documents.values().map(|document| (document.name().into(), document.hash())).collect()
     };
     let (before, now) = (by_name(before), by_name(now));

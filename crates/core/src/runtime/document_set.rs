@@ -8,49 +8,49 @@ use std::time::SystemTime;
 
 use super::catalogue::Given;
 use super::given_documents::{Unread, with_documents};
-use super::given_now::GivenNow;
+use super::given_now::RegisteredItems;
 use crate::agent::AgentModels;
 use crate::document::{Document, DocumentError, included};
 use crate::error::Result;
 use crate::run::Host;
 
 /// Documents by file name.
-pub(super) type ByFile = BTreeMap<Arc<str>, Document>;
+pub(super) type DocumentsByFile = BTreeMap<Arc<str>, Document>;
 
 /// Path, size and modification time of each file in a folder, to detect changes. `None` for a
 /// folder that cannot be listed.
-pub(super) type Stamps = Vec<Option<Vec<(PathBuf, u64, Option<SystemTime>)>>>;
+pub(super) type FileStamps = Vec<Option<Vec<(PathBuf, u64, Option<SystemTime>)>>>;
 
 /// The documents of a runtime, shared by all clones of the runtime.
 #[derive(Default)]
-pub(super) struct DocumentsOfRuntime {
+pub(super) struct DocumentSet {
     /// Items that the program registered in addition to documents.
     program: Mutex<Given>,
     given: Vec<Document>,
     /// Items of documents with errors that the command line has read.
     unread: Vec<Unread>,
     pub(super) folders: Vec<PathBuf>,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedDocuments>,
     /// Held while documents are reloaded.
     pub(super) reloading: tokio::sync::Mutex<()>,
 }
 
 /// The documents of folders, as read last.
 #[derive(Clone, Default)]
-pub(super) struct Loaded {
-    pub(super) documents: Arc<ByFile>,
-    pub(super) stamps: Stamps,
+pub(super) struct LoadedDocuments {
+    pub(super) documents: Arc<DocumentsByFile>,
+    pub(super) stamps: FileStamps,
     /// Errors in these documents.
     pub(super) errors: Arc<[DocumentError]>,
 }
 
-impl DocumentsOfRuntime {
+impl DocumentSet {
     pub(super) fn new(program: Given, given: Vec<Document>, folders: Vec<PathBuf>) -> Self {
         Self { program: Mutex::new(program), given, folders, ..Self::default() }
     }
 
     /// Returns a copy of a host's documents.
-    pub(super) fn of(host: &Host) -> Self {
+    pub(super) fn from_host(host: &Host) -> Self {
         let Some(of) = host.part::<Self>() else { return Self::default() };
         let loaded = Mutex::new(of.loaded());
         let unread = of.unread.clone();
@@ -64,15 +64,15 @@ impl DocumentsOfRuntime {
         self
     }
 
-    pub(super) fn loaded(&self) -> Loaded {
+    pub(super) fn loaded(&self) -> LoadedDocuments {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_loaded(&self, loaded: Loaded) {
+    pub(super) fn set_loaded(&self, loaded: LoadedDocuments) {
         *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
     }
 
-    /// Returns the documents that belong to no folder: included in the program or registered.
+    /// Returns the documents that do not belong to a folder: included in the program or registered.
     pub(super) fn fixed(&self) -> impl Iterator<Item = &Document> {
         included().iter().chain(&self.given)
     }
@@ -86,7 +86,7 @@ impl DocumentsOfRuntime {
 
     /// Returns the items of a runtime with these documents in its folders. All names are resolved
     /// again.
-    pub(super) fn given_with(&self, documents: &ByFile, models: &AgentModels) -> Given {
+    pub(super) fn given_with(&self, documents: &DocumentsByFile, models: &AgentModels) -> Given {
         let all = self.fixed().chain(documents.values());
         Given { unread: self.unread.clone(), ..with_documents(self.program_anew(), all, models) }
     }
@@ -122,7 +122,7 @@ impl DocumentsOfRuntime {
     /// Registers the documents and their items with a host.
     pub(super) fn put_into(self, host: &mut Host) {
         let given = self.given_with(&self.loaded().documents, models(host));
-        host.set_part(GivenNow::new(given).changing(!self.folders.is_empty()));
+        host.set_part(RegisteredItems::new(given).changing(!self.folders.is_empty()));
         host.set_part(self);
     }
 }

@@ -1,14 +1,14 @@
-//! Versions of documents: the store keeps the texts with which runs started, and a resumed run uses
-//! the matching workflow or agent.
+//! Versions of documents: the store keeps the document sources with which runs started, and a
+//! resumed run uses the matching workflow or agent.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Runtime;
-use super::document_set::{DocumentsOfRuntime, models};
-use super::given_documents::WrittenIn;
-use super::given_now::{GivenNow, given};
+use super::document_set::{DocumentSet, models};
+use super::given_documents::DocumentText;
+use super::given_now::{RegisteredItems, given};
 use crate::agent::ErasedAgent;
 use crate::definition::{Changes, sha256};
 use crate::document::Document;
@@ -20,12 +20,12 @@ use crate::workflow::spec::Spec;
 
 /// The documents of a workflow and of everything it calls, as stored.
 #[derive(Serialize, Deserialize)]
-struct KeptDocuments {
-    documents: Vec<KeptDocument>,
+struct StoredDocuments {
+    documents: Vec<StoredDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptDocument {
+struct StoredDocument {
     name: Arc<str>,
     text: Arc<str>,
 }
@@ -37,7 +37,7 @@ fn key(definition: &str, parts: Option<&str>) -> Arc<str> {
     sha256(format!("documents of the definition {definition} {parts}").as_bytes()).into()
 }
 
-/// Returns the store key for documents with exactly these texts. Documents of a definition may
+/// Returns the store key for documents with exactly these sources. Documents of a definition may
 /// differ in comments.
 fn key_of_texts(texts: &str) -> Arc<str> {
     sha256(format!("documents with the texts {texts}").as_bytes()).into()
@@ -58,8 +58,8 @@ impl Runtime {
         for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)].into_iter().chain(texts) {
             if live.lacks_definition(&key) {
                 let written = spec.written.iter().cloned();
-                let documents = written.map(|(name, text)| KeptDocument { name, text }).collect();
-                let json = serde_json::to_string(&KeptDocuments { documents }).unwrap_or_default();
+                let documents = written.map(|(name, text)| StoredDocument { name, text }).collect();
+                let json = serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
                 store.put_definition(&key, json).await?;
                 live.has_definition(&key);
             }
@@ -79,21 +79,21 @@ impl Runtime {
         let Some((name, text)) = self.written(agent) else { return Ok(()) };
         let key = key_of_agent(agent.name(), &agent.parts(self.host())?.id);
         if live.lacks_definition(&key) {
-            let documents = vec![KeptDocument { name, text }];
-            let json = serde_json::to_string(&KeptDocuments { documents }).unwrap_or_default();
+            let documents = vec![StoredDocument { name, text }];
+            let json = serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
             store.put_definition(&key, json).await?;
             live.has_definition(&key);
         }
         Ok(())
     }
 
-    fn written(&self, agent: &ErasedAgent) -> Option<WrittenIn> {
+    fn written(&self, agent: &ErasedAgent) -> Option<DocumentText> {
         let agents = given(self.host(), |given| &given.written_agents);
         agents.iter().find(|(other, _)| other.is(agent)).map(|(_, written)| written.clone())
     }
 
     /// Returns the workflow with which a run started, if it comes from documents and this runtime
-    /// has another version or none. Otherwise returns `now`.
+    /// has a different version or none. Otherwise returns `now`.
     pub(super) async fn version_of_run(
         &self,
         store: &Arc<dyn Store>,
@@ -107,7 +107,7 @@ impl Runtime {
             Ok(_) if self.changes() == Changes::AcceptAll => return now,
             _ => {}
         }
-        match self.kept_version(store, (name, definition, parts)).await? {
+        match self.stored_version(store, (name, definition, parts)).await? {
             Some(Ok(spec)) if **spec.hash() == *definition => Ok(spec),
             // The difference is in the program itself, not in the documents.
             Some(Ok(spec)) => now.or(Ok(spec)),
@@ -120,7 +120,7 @@ impl Runtime {
 
     /// Builds the workflow of a definition from the documents in the store. Returns `None` if the
     /// store has none that this release can read.
-    pub(super) async fn kept_version(
+    pub(super) async fn stored_version(
         &self,
         store: &Arc<dyn Store>,
         (name, definition, parts): (&str, &str, Option<&str>),
@@ -129,28 +129,28 @@ impl Runtime {
             None if parts.is_some() => store.definition(&key(definition, None)).await?,
             kept => kept,
         };
-        match self.with_kept(kept) {
+        match self.with_stored_documents(kept) {
             Some(runtime) => Ok(Some(runtime.complete_workflow_spec(name).await)),
             None => Ok(None),
         }
     }
 
-    /// Builds the workflow from documents with these texts. Returns `None` if the store has none
+    /// Builds the workflow from documents with these sources. Returns `None` if the store has none
     /// that this release can read.
-    pub(super) async fn kept_texts(
+    pub(super) async fn stored_texts(
         &self,
         store: &Arc<dyn Store>,
         name: &str,
         texts: &str,
     ) -> Result<Option<Result<Arc<Spec>>>> {
-        match self.with_kept(store.definition(&key_of_texts(texts)).await?) {
+        match self.with_stored_documents(store.definition(&key_of_texts(texts)).await?) {
             Some(runtime) => Ok(Some(runtime.complete_workflow_spec(name).await)),
             None => Ok(None),
         }
     }
 
     /// Returns a runtime with the agent of a run, if it comes from a document and this runtime has
-    /// another version or none.
+    /// a different version or none.
     pub(super) async fn version_of_agent(
         &self,
         store: &Arc<dyn Store>,
@@ -167,12 +167,12 @@ impl Runtime {
         }
         let kept = store.definition(&key_of_agent(&started.name, parts)).await?;
         // Changes of the program itself are compared with the recorded definition as usual.
-        Ok(self.with_kept(kept).filter(|runtime| runtime.agent_of(run, started).is_ok()))
+        Ok(self.with_stored_documents(kept).filter(|runtime| runtime.agent_of(run, started).is_ok()))
     }
 
     /// Returns this runtime with stored documents instead of the current ones.
-    fn with_kept(&self, kept: Option<String>) -> Option<Self> {
-        let KeptDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
+    fn with_stored_documents(&self, kept: Option<String>) -> Option<Self> {
+        let StoredDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
         let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();
         let documents: Vec<Document> = match read {
             Ok(documents) => documents,
@@ -181,10 +181,10 @@ impl Runtime {
                 return None;
             }
         };
-        let none = DocumentsOfRuntime::default();
-        let set = self.host().part::<DocumentsOfRuntime>().unwrap_or(&none);
+        let none = DocumentSet::default();
+        let set = self.host().part::<DocumentSet>().unwrap_or(&none);
         let mut host = Host::clone(self.host());
-        host.set_part(GivenNow::new(set.given_with_only(&documents, models(self.host()))));
+        host.set_part(RegisteredItems::new(set.given_with_only(&documents, models(self.host()))));
         Some(Self(Arc::new(host)))
     }
 }

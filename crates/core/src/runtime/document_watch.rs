@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::Runtime;
 use super::document_reload::Reloaded;
-use super::document_set::{DocumentsOfRuntime, Stamps};
+use super::document_set::{DocumentSet, FileStamps};
 use crate::document::{Document, FolderError};
 
 /// Minimum polling interval.
@@ -40,7 +40,7 @@ impl Runtime {
     ) -> DocumentWatch {
         let (runtime, every) = (self.clone(), every.max(SHORTEST));
         DocumentWatch(tokio::spawn(async move {
-            let Some(set) = runtime.host().part::<DocumentsOfRuntime>() else { return };
+            let Some(set) = runtime.host().part::<DocumentSet>() else { return };
             // The stamps of a folder that could not be listed differ, so its error is reported
             // once.
             let mut seen = set.loaded().stamps;
@@ -60,7 +60,7 @@ impl Runtime {
 }
 
 /// Returns the paths, sizes and modification times of the documents in a folder.
-pub(super) fn stamps_of(folder: &Path) -> <Stamps as IntoIterator>::Item {
+pub(super) fn stamps_of(folder: &Path) -> <FileStamps as IntoIterator>::Item {
     let paths = Document::paths_in(folder).ok()?;
     let stamp = |path: std::path::PathBuf| {
         let about = std::fs::metadata(&path).ok()?;

@@ -41,9 +41,9 @@ impl Runtime {
     /// Ends the work of this runtime before the program exits, for example on SIGTERM.
     ///
     /// From now on no run can be started or resumed here: the attempt fails with
-    /// [`Error::Draining`](crate::Error::Draining). Runs with a store start no new steps. Running
-    /// model calls, tool calls and steps may finish until the deadline, and their results are
-    /// recorded. A run without running steps stops at once, as if the process had ended, and
+    /// [`Error::Draining`](crate::Error::Draining). Runs with a store do not start new steps.
+    /// Running model calls, tool calls and steps may finish until the deadline, and their results
+    /// are recorded. A run without running steps stops at once, as if the process had ended, and
     /// another process can resume it. At the deadline all other runs with a store are stopped, and
     /// their running steps are interrupted. Runs without a store continue until the deadline and
     /// are then cancelled.
@@ -92,7 +92,7 @@ impl Runtime {
         let runs: BTreeMap<RunId, Arc<RunShared>> =
             running.all().into_iter().map(|shared| (shared.id.clone(), shared)).collect();
         // Runs must not wait for a full sink beyond the deadline, or they could not stop in time.
-        let _waits = WaitsEnd::at(&self.host().sinks, deadline);
+        let _waits = SinkWaitLimit::at(&self.host().sinks, deadline);
         // Runs with a store stop between two steps. The others cannot continue in another process,
         // so they get all the time there is.
         runs.values().filter(|shared| shared.log.is_durable()).for_each(|shared| shared.drain());
@@ -180,9 +180,9 @@ impl Runtime {
 }
 
 /// Limits the waits for full sinks to the deadline until it is dropped.
-struct WaitsEnd<'s>(&'s [Arc<dyn EventSink>]);
+struct SinkWaitLimit<'s>(&'s [Arc<dyn EventSink>]);
 
-impl<'s> WaitsEnd<'s> {
+impl<'s> SinkWaitLimit<'s> {
     fn at(sinks: &'s [Arc<dyn EventSink>], deadline: Duration) -> Self {
         // Uses the system clock instead of tokio's clock, since a thread waits for the sink, not a
         // task.
@@ -193,7 +193,7 @@ impl<'s> WaitsEnd<'s> {
     }
 }
 
-impl Drop for WaitsEnd<'_> {
+impl Drop for SinkWaitLimit<'_> {
     fn drop(&mut self) {
         self.0.iter().for_each(|sink| sink.wait_until(None));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Runtime;
 use super::changes::accept;
 use crate::error::{Error, Failure, FailureKind, Result};
-use crate::executor::{Delivery, ExecutorError, FarRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained};
+use crate::executor::{Delivery, ExecutorError, RemoteRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained};
 use crate::workflow::execute;
 use crate::workflow::spec::Spec;
 
@@ -17,9 +17,9 @@ impl Runtime {
     /// continues.
     ///
     /// The version must be the version of the run. If the workflow comes from documents and this
-    /// runtime has another version of them, the version of the run is loaded from this runtime's
-    /// [store](super::RuntimeBuilder::store), provided that both share a store. In this case the
-    /// definitions of called agents and tools are also compared, as when a run is resumed
+    /// runtime has a different version of them, the version of the run is loaded from this
+    /// runtime's [store](super::RuntimeBuilder::store), provided that both share a store. In this
+    /// case the definitions of called agents and tools are also compared, as when a run is resumed
     /// ([`Changes`](super::Changes)).
     ///
     /// The step is claimed first, by an empty batch to `recorder`. If a call is delivered twice,
@@ -38,7 +38,7 @@ impl Runtime {
         let delivery = Delivery::new(self.host(), &call, Arc::new(recorder));
         // Registered before the claim: a drain waits for the step from now on, and leaves it to
         // another worker even if it has not started.
-        let run = FarRun::begin(self.host(), &call, &delivery);
+        let run = RemoteRun::begin(self.host(), &call, &delivery);
         let end = match self.taken(&call, &delivery, &run).await {
             Ok(()) => match (self.spec_of(&call).await, run) {
                 (Ok(spec), Ok(run)) => execute(&spec, &call, run, &*delivery.recorder).await,
@@ -51,7 +51,7 @@ impl Runtime {
     }
 
     /// Claims the step of a call, unless this runtime is being drained.
-    async fn taken(&self, call: &StepCall, delivery: &Delivery, run: &Result<FarRun>) -> Result<(), ExecutorError> {
+    async fn taken(&self, call: &StepCall, delivery: &Delivery, run: &Result<RemoteRun>) -> Result<(), ExecutorError> {
         match run {
             Err(Error::Draining) => Err(drained(call)),
             _ => delivery.take().await,
@@ -121,13 +121,13 @@ impl Runtime {
     #[cfg(feature = "documents")]
     async fn version_of_call(&self, call: &StepCall, is_it: impl Fn(&Spec) -> bool) -> Result<Option<Arc<Spec>>> {
         let (Some(store), Some(documents)) = (self.store(), &call.documents) else { return Ok(None) };
-        if let Some(spec) = self.kept_texts(store, &call.workflow, documents).await?.transpose()?
+        if let Some(spec) = self.stored_texts(store, &call.workflow, documents).await?.transpose()?
             && is_it(&spec)
         {
             return Ok(Some(spec));
         }
         // Earlier releases stored documents only by version.
         let version = (&*call.workflow, &*call.definition, Some(&*call.parts));
-        Ok(self.kept_version(store, version).await?.transpose()?.filter(|spec| is_it(spec)))
+        Ok(self.stored_version(store, version).await?.transpose()?.filter(|spec| is_it(spec)))
     }
 }

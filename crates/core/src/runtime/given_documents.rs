@@ -13,9 +13,9 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
-use super::graphs::{GivenGraph, calls_itself, could_have, found, unknown_server, unknown_tool};
+use super::graphs::{RegisteredGraph, calls_itself, could_have, found, unknown_server, unknown_tool};
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
-use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
+use crate::document::{Described, Document, DocumentError, DocumentTypes, GraphProblems, Problem, Source, included};
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
@@ -54,14 +54,14 @@ pub(super) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<Str
 }
 
 /// Name and text of a document.
-pub(super) type WrittenIn = (Arc<str>, Arc<str>);
+pub(super) type DocumentText = (Arc<str>, Arc<str>);
 
-fn written_in(source: &Source) -> WrittenIn {
+fn written_in(source: &Source) -> DocumentText {
     (Arc::clone(source.name()), Arc::clone(source.text()))
 }
 
 /// Adds the documents of a callee of a graph.
-pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<WrittenIn>) {
+pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<DocumentText>) {
     let more = match callee {
         Callee::Workflow(spec) => spec.written.clone(),
         Callee::Agent(agent) => {
@@ -79,7 +79,7 @@ pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Writte
 
 /// Data of a document's workflow in addition to its graph.
 #[derive(Clone)]
-pub(super) struct GivenDocument {
+pub(super) struct RegisteredDocument {
     source: Arc<Source>,
     /// Unresolved names in the document's agents, one per line.
     problems: Arc<str>,
@@ -92,7 +92,7 @@ pub(super) struct GivenDocument {
     card: Option<Arc<Value>>,
 }
 
-impl GivenDocument {
+impl RegisteredDocument {
     /// Returns the section of the document with the agent card.
     pub(super) fn card(&self) -> Option<Arc<Value>> {
         self.card.clone()
@@ -126,7 +126,7 @@ impl GivenDocument {
     }
 
     /// Returns the name and text of the document.
-    pub(super) fn text(&self) -> WrittenIn {
+    pub(super) fn text(&self) -> DocumentText {
         written_in(&self.source)
     }
 
@@ -173,7 +173,8 @@ pub(super) fn with_documents<'d>(
         .for_each(|name| *described.entry(name.into()).or_default() += 1);
     for document in documents {
         let origin = Origin::Document { name: Arc::clone(document.source().name()) };
-        let (agents, problems) = document.made_agents(&|name| models.of(name), &|name| tools_of(&given, name));
+        let (agents, problems) =
+            document.build_agents(&|name| models.replacement(name), &|name| tools_of(&given, name));
         let mut own = Vec::new();
         for agent in agents {
             let erased = ErasedAgent::new(agent.clone());
@@ -198,8 +199,9 @@ pub(super) fn with_documents<'d>(
             let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
             let card = document.card().filter(|_| !is_inner).cloned().map(Arc::new);
-            let part = GivenDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types, card };
-            given.graphs.push((GivenGraph::of_document(graph.clone(), part), origin.clone()));
+            let part =
+                RegisteredDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types, card };
+            given.graphs.push((RegisteredGraph::of_document(graph.clone(), part), origin.clone()));
         }
     }
     given
@@ -242,7 +244,7 @@ impl Runtime {
     ) -> Result<Document, DocumentError> {
         match Document::read(name, text) {
             Ok(document) => self.check(&document).await.map(|()| document),
-            Err(error) => Err(self.check_what_was_read(error).await),
+            Err(error) => Err(self.check_readable_parts(error).await),
         }
     }
 
@@ -261,7 +263,7 @@ impl Runtime {
 
     /// Returns the problems for [`check`](Self::check): those of toolsets and agents, and those of
     /// graphs.
-    async fn problems_of(&self, document: &Document, is_draft: bool) -> (Vec<String>, Vec<OfGraph>) {
+    async fn problems_of(&self, document: &Document, is_draft: bool) -> (Vec<String>, Vec<GraphProblems>) {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
         let of_graphs = document.graphs().flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
@@ -276,12 +278,12 @@ impl Runtime {
         let no_models = AgentModels::default();
         let models = self.host().part::<AgentModels>().unwrap_or(&no_models);
         let find = |name: &str| tools_of(&given, name);
-        let (agents, problems) = document.made_agents(&|name| models.of(name), &find);
+        let (agents, problems) = document.build_agents(&|name| models.replacement(name), &find);
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
         let mut sentences = [unfetched, problems].concat();
         // An agent whose model is replaced does not need the provider that its document names.
-        let named = document.models().filter(|(agent, _)| models.of(agent).is_none());
+        let named = document.models().filter(|(agent, _)| models.replacement(agent).is_none());
         let named: Vec<_> = named.filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?))).collect();
         if !named.is_empty() {
             let providers = self.model_providers().await;
@@ -309,13 +311,13 @@ impl Runtime {
     /// Adds to the errors of an unreadable document the problems that [`check`](Self::check) finds
     /// in its readable parts, and all unresolved names.
     #[doc(hidden)]
-    pub async fn check_what_was_read(&self, error: DocumentError) -> DocumentError {
+    pub async fn check_readable_parts(&self, error: DocumentError) -> DocumentError {
         let checkable = Arc::clone(error.checkable());
         let mut error = error;
         if let Some(draft) = &checkable.draft {
             let (of_agents, of_graphs) = self.problems_of(draft, true).await;
             error = draft.source().with_those_of_graphs(error, &of_graphs);
-            error = error.with_those_of(&draft.source().error(&of_agents.join("\n")), |_| None);
+            error = error.with_draft_problems(&draft.source().error(&of_agents.join("\n")), |_| None);
         }
         let given = given_now(self.host());
         let mut more: Vec<Misread> = Vec::new();

@@ -1,4 +1,4 @@
-//! `GivenNow`: the currently registered items of a runtime. Documents may be reloaded while runs
+//! `RegisteredItems`: the currently registered items of a runtime. Documents may be reloaded while runs
 //! are executed, so readers take a snapshot.
 
 use std::ops::Deref;
@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::run::Host;
 
 /// Registered items of a host, shared by all clones of the host.
-pub(super) struct GivenNow {
+pub(super) struct RegisteredItems {
     given: RwLock<Arc<Given>>,
     /// `true` if the items can change.
     #[cfg(feature = "documents")]
     changes: bool,
 }
 
-impl GivenNow {
+impl RegisteredItems {
     pub(super) fn new(given: Given) -> Self {
         Self {
             given: RwLock::new(Arc::new(given)),
@@ -54,7 +54,7 @@ impl GivenNow {
 /// Returns a snapshot of the registered items.
 pub(super) fn given_now(host: &Host) -> Arc<Given> {
     static OF_PROCESS: OnceLock<Arc<Given>> = OnceLock::new();
-    match host.part::<GivenNow>() {
+    match host.part::<RegisteredItems>() {
         Some(given) => given.now(),
         // The default runtime of the process has no registered items, but documents may be linked
         // into the program.
@@ -66,12 +66,12 @@ pub(super) fn given_now(host: &Host) -> Arc<Given> {
 }
 
 /// The registered items of a kind, in a snapshot.
-pub(super) struct GivenList<T: 'static> {
+pub(super) struct RegisteredList<T: 'static> {
     given: Arc<Given>,
     of: fn(&Given) -> &Vec<T>,
 }
 
-impl<T> GivenList<T> {
+impl<T> RegisteredList<T> {
     /// Returns the snapshot from which the list was taken.
     #[cfg(feature = "dynamic")]
     pub(super) fn moment(&self) -> &Arc<Given> {
@@ -82,14 +82,14 @@ impl<T> GivenList<T> {
 /// Returns a copy of the host that is fixed to a snapshot. It ensures that documents that refer to
 /// each other are resolved in the same version. Returns `None` if the host cannot change.
 #[cfg(feature = "documents")]
-pub(super) fn at_moment(host: &Host, given: &Arc<Given>) -> Option<Host> {
-    host.part::<GivenNow>().filter(|now| now.changes)?;
+pub(super) fn fixed_to_snapshot(host: &Host, given: &Arc<Given>) -> Option<Host> {
+    host.part::<RegisteredItems>().filter(|now| now.changes)?;
     let mut host = Host::clone(host);
-    host.set_part(GivenNow { given: RwLock::new(Arc::clone(given)), changes: false });
+    host.set_part(RegisteredItems { given: RwLock::new(Arc::clone(given)), changes: false });
     Some(host)
 }
 
-impl<T> Deref for GivenList<T> {
+impl<T> Deref for RegisteredList<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -99,6 +99,6 @@ impl<T> Deref for GivenList<T> {
 
 /// Returns the registered items of a kind. Empty for the default runtime of the process, except for
 /// linked documents.
-pub(super) fn given<T: 'static>(host: &Host, of: fn(&Given) -> &Vec<T>) -> GivenList<T> {
-    GivenList { given: given_now(host), of }
+pub(super) fn given<T: 'static>(host: &Host, of: fn(&Given) -> &Vec<T>) -> RegisteredList<T> {
+    RegisteredList { given: given_now(host), of }
 }

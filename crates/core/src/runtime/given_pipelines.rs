@@ -4,7 +4,7 @@
 use std::panic::Location;
 
 use super::catalogue_entry::Origin;
-use super::graphs::GivenGraph;
+use super::graphs::RegisteredGraph;
 use super::runtime_builder::RuntimeBuilder;
 use crate::pipeline::{Given, Pipeline};
 
@@ -34,8 +34,8 @@ impl RuntimeBuilder {
             }
         }
         let graphs = match pipeline.graphs(name) {
-            Ok(graphs) => graphs.into_iter().map(GivenGraph::new).collect(),
-            Err(error) => vec![GivenGraph::unmade(name, &error.to_string())],
+            Ok(graphs) => graphs.into_iter().map(RegisteredGraph::new).collect(),
+            Err(error) => vec![RegisteredGraph::unmade(name, &error.to_string())],
         };
         self.given.graphs.extend(graphs.into_iter().map(|graph| (graph, origin.clone())));
         self

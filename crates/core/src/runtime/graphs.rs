@@ -10,13 +10,13 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::Runtime;
-use super::catalogue::{Given, given, graphs, linked_tools_of, of_server, only, other_kind, workflow_spec_in};
+use super::catalogue::{Given, given, graphs, kind_with_name, linked_tools_of, of_server, only, workflow_spec_in};
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
 use super::given_documents::{add_written, in_short};
 use super::given_now::given_now;
+use super::tool_addresses::{RuntimeParts, ToolAddresses};
 use super::unknown_toolsets::is_unknown;
-use crate::__private::extension::{RuntimeParts, ToolAddresses};
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
@@ -28,13 +28,13 @@ use crate::workflow::{Graph, ReferenceKind};
 
 /// A graph that is registered with a runtime.
 #[derive(Clone)]
-pub(super) struct GivenGraph {
+pub(super) struct RegisteredGraph {
     pub(super) graph: Arc<Graph>,
     /// Error if the graph could not be created.
     problem: Option<Arc<str>>,
     /// The document from which the graph was read.
     #[cfg(feature = "documents")]
-    document: Option<super::given_documents::GivenDocument>,
+    document: Option<super::given_documents::RegisteredDocument>,
     /// The resolved workflow, after its first use.
     last: Arc<Mutex<Option<Read>>>,
 }
@@ -55,7 +55,7 @@ impl Read {
     }
 }
 
-impl GivenGraph {
+impl RegisteredGraph {
     pub(super) fn new(graph: Graph) -> Self {
         Self {
             graph: Arc::new(graph),
@@ -67,7 +67,7 @@ impl GivenGraph {
     }
 
     #[cfg(feature = "documents")]
-    pub(super) fn of_document(graph: Graph, document: super::given_documents::GivenDocument) -> Self {
+    pub(super) fn of_document(graph: Graph, document: super::given_documents::RegisteredDocument) -> Self {
         Self { document: Some(document), ..Self::new(graph) }
     }
 
@@ -111,10 +111,10 @@ impl GivenGraph {
         // A cycle of workflows would never end.
         if within.contains(&name) {
             let way: Vec<&str> = within.iter().copied().chain([name]).collect();
-            return Err(problem(in_circle(&way)));
+            return Err(problem(cycle_message(&way)));
         }
         #[cfg(feature = "documents")]
-        let still = super::given_now::at_moment(host, moment).filter(|_| within.is_empty());
+        let still = super::given_now::fixed_to_snapshot(host, moment).filter(|_| within.is_empty());
         #[cfg(feature = "documents")]
         let host = still.as_ref().unwrap_or(host);
         #[cfg(not(feature = "documents"))]
@@ -158,9 +158,9 @@ impl GivenGraph {
 
 impl Runtime {
     /// Fetches the tools of the toolsets that a workflow of a graph, and the workflows that it
-    /// calls, refer to. They are fetched concurrently, so that resolving the graph calls no server.
-    /// Nodes whose tool cannot be fetched try again when they run. Toolsets whose state is unknown
-    /// to this runtime are skipped.
+    /// calls, refer to. They are fetched concurrently, so that resolving the graph does not call a
+    /// server. Nodes whose tool cannot be fetched try again when they run. Toolsets whose state is
+    /// unknown to this runtime are skipped.
     ///
     /// # Errors
     /// The first [`Error::Toolset`] if toolsets cannot be fetched. The graph can be resolved
@@ -230,7 +230,7 @@ pub(super) fn toolsets_named(all: &[(ToolsetRef, Origin)], graph: &Graph) -> Vec
     named_among(all, &[], graph)
 }
 
-fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(GivenGraph, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
+fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(RegisteredGraph, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
     if all.is_empty() {
         return Vec::new();
     }
@@ -261,7 +261,7 @@ fn in_short(error: &str) -> &str {
 }
 
 /// Returns the message for a workflow that calls itself, directly or indirectly.
-fn in_circle(way: &[&str]) -> String {
+fn cycle_message(way: &[&str]) -> String {
     let way: Vec<String> = way.iter().map(|name| format!("`{name}`")).collect();
     format!("it calls itself: {}", way.join(" calls "))
 }
@@ -269,7 +269,7 @@ fn in_circle(way: &[&str]) -> String {
 /// Returns the error of a workflow that calls itself, for the report of its caller.
 #[cfg(feature = "documents")]
 pub(super) fn calls_itself(name: &str) -> String {
-    format!("the workflow `{name}` cannot be built: {}", in_circle(&[name, name]))
+    format!("the workflow `{name}` cannot be built: {}", cycle_message(&[name, name]))
 }
 
 /// Resolves a name in a graph.
@@ -282,7 +282,7 @@ pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str
             found.map_err(|error| in_short(&error.to_string()).to_owned())
         }
     };
-    found.map_err(|problem| match other_kind(host, kind, name) {
+    found.map_err(|problem| match kind_with_name(host, kind, name) {
         Some(other) => {
             let (kind, other) = (kind.as_str(), other.as_str());
             format!("this program has no {kind} `{name}`, but the {other} `{name}`; write `\"kind\": \"{other}\"`")

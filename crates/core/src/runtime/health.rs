@@ -6,7 +6,7 @@ use std::fmt;
 use super::Runtime;
 use super::boot::{BootError, BootPhase};
 #[cfg(feature = "documents")]
-use super::document_set::DocumentsOfRuntime;
+use super::document_set::DocumentSet;
 #[cfg(feature = "documents")]
 use crate::document::{Document, FolderError};
 
@@ -92,7 +92,7 @@ impl Runtime {
     /// Returns the error if a folder of documents cannot be listed.
     #[cfg(feature = "documents")]
     async fn problem_of_folders(&self) -> Option<BootError> {
-        let folders = self.host().part::<DocumentsOfRuntime>()?.folders.clone();
+        let folders = self.host().part::<DocumentSet>()?.folders.clone();
         let list = move || folders.iter().try_for_each(|folder| Document::paths_in(folder).map(drop));
         let listed: Result<(), FolderError> = tokio::task::spawn_blocking(list).await.ok()?;
         listed.err().map(BootError::Documents)

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Runtime;
 use crate::error::Result;
-use crate::event::named_question;
+use crate::event::split_question_id;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
@@ -178,9 +178,9 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// As [`asked`](Self::asked).
-    pub async fn until_closed(&self, id: &str) -> Result<()> {
-        let (path, _) = named_question(id);
-        // An id without a valid path belongs to no question.
+    pub(crate) async fn until_closed(&self, id: &str) -> Result<()> {
+        let (path, _) = split_question_id(id);
+        // An id without a valid path does not belong to a question.
         let Ok(path) = path.parse::<StepPath>() else { return Ok(()) };
         let closes = |event: &Event| match &event.kind {
             _ if event.path == path => true,
@@ -189,19 +189,19 @@ impl<T> RunHandle<T> {
             kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };
         let is_closed = |events: &[Event]| {
-            let asks = RunState::of_questions(events.iter().map(|event| (&event.path, &event.kind)))
+            let asks = RunState::from_open_questions(events.iter().map(|event| (&event.path, &event.kind)))
                 .nodes
                 .get(&path)
                 .is_some_and(|node| matches!(&node.state, NodeState::Asking(request) if request.id_at(&path) == id));
             (!asks).then_some(())
         };
-        self.until_found(closes, is_closed).await.map(drop)
+        self.wait_for_event(closes, is_closed).await.map(drop)
     }
 }
 
 /// Returns the open questions of a run, given its journal.
 fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
-    let state = RunState::of_questions(events.iter().map(|event| (&event.path, &event.kind)));
+    let state = RunState::from_open_questions(events.iter().map(|event| (&event.path, &event.kind)));
     if !state.asks() {
         return Vec::new();
     }
@@ -278,7 +278,7 @@ mod tests {
             let listed = compared() - before;
             assert!(listed <= events.len(), "{listed} comparisons for {} events", events.len());
             let before = compared();
-            assert_eq!(RunState::of(&events).nodes.asking().count(), 1);
+            assert_eq!(RunState::from_events(&events).nodes.asking().count(), 1);
             let folded = compared() - before;
             assert!(folded <= 8 * events.len(), "{folded} comparisons for {} events", events.len());
         }

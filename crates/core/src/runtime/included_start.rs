@@ -10,7 +10,7 @@ use super::start_run::{Described, StartRun};
 use super::workflow_runs::undecoded;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::tool::StepPlace;
+use crate::tool::CurrentStep;
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::run_by_names;
 
@@ -65,7 +65,7 @@ pub fn start_included<'r, T: NodeValue>(
 /// # Errors
 /// As [`Runtime::start_named`], and the error that ends the run.
 pub async fn run_included<T: NodeValue>(cx: Option<&Context>, name: &'static str, inputs: IncludedInputs) -> Result<T> {
-    let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+    let cx = cx.cloned().or_else(CurrentStep::context).unwrap_or_else(Context::detached);
     let object = inputs.object(&name.into())?;
     let spec = cx.runtime().fetched_workflow_spec(name).await?;
     let output = run_by_names(&spec, &cx, &object).await?;

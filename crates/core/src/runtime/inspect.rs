@@ -144,7 +144,7 @@ impl Runtime {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let events = read_events(&store, run, 0).await?;
-        let (state, mut attempts) = (RunState::of(&events), Attempts::of(&events));
+        let (state, mut attempts) = (RunState::from_events(&events), Attempts::of(&events));
         let executed_by = match self.host().live.as_ref().and_then(|live| live.get(run)) {
             Some(_) => Some("this process".to_owned()),
             None => store.holder(run).await?,
@@ -170,7 +170,7 @@ impl Runtime {
         let spec = found.ok();
         let changed = match (&record.definition, &spec, &graph) {
             (Some(hash), Some(spec), Some(graph)) if *hash != *spec.hash() => {
-                Some(super::changes::changed_nodes(graph, &Graph::of(spec)))
+                Some(super::changes::changed_nodes(graph, &Graph::from_plan(spec)))
             }
             _ => None,
         };
@@ -217,7 +217,7 @@ impl Runtime {
             if let Some(of) = graph.as_ref().and_then(|graph| graph.node(&name)) {
                 report.resolve(of, path, &state);
             }
-            if let Some(on_resume) = of_ended(&state, path, report.status) {
+            if let Some(on_resume) = resume_effect_after_end(&state, path, report.status) {
                 report.on_resume = on_resume;
             }
             if has_ended && report.status == NodeStatus::Pending {
@@ -228,7 +228,7 @@ impl Runtime {
         let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value);
         let unseen = places.iter().filter(|(path, node)| !silent(node) && state.nodes.get(path).is_none()).map(
             |(path, node)| {
-                let on_resume = of_ended(&state, path, NodeStatus::Pending);
+                let on_resume = resume_effect_after_end(&state, path, NodeStatus::Pending);
                 let (status, usual) = match has_ended {
                     true => (NodeStatus::Skipped, "runs when the node that failed is retried"),
                     false => (NodeStatus::Pending, "runs when its turn comes"),
@@ -261,7 +261,7 @@ impl Runtime {
             },
             _ => None,
         };
-        let compensation = CompensationReport::of(&events, &state);
+        let compensation = CompensationReport::from_events(&events, &state);
         let differences = match known {
             Some(known) => self.differences(RunJournal::whole(events).parts(), &known).await?,
             None => Vec::new(),
@@ -300,7 +300,7 @@ fn is_of(path: &StepPath, node: &StepPath) -> bool {
 
 /// Returns the effect of resuming for a node of a run that has ended or is compensated. Returns
 /// `None` if the usual text applies.
-fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'static str> {
+fn resume_effect_after_end(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'static str> {
     let has_ended = state.status.has_ended();
     match status {
         NodeStatus::Success | NodeStatus::Skipped => None,

@@ -120,7 +120,7 @@ impl Runtime {
     /// As [`session`](Self::session), and if the last run of the history cannot be read.
     pub async fn session_state(&self, id: &str) -> Result<StateValues> {
         match self.session(id).await?.head {
-            Some(head) => Ok(self.run_state(&head).await?.of_session()),
+            Some(head) => Ok(self.run_state(&head).await?.session_values()),
             None => Ok(StateValues::default()),
         }
     }

@@ -77,7 +77,7 @@ impl Runtime {
 
     fn state_store(&self) -> Result<Arc<dyn Store>> {
         let store = self.require_store()?;
-        if store.keeps_state() { Ok(store) } else { Err(StoreError::keeps_no_state().into()) }
+        if store.keeps_state() { Ok(store) } else { Err(StoreError::state_unsupported().into()) }
     }
 }
 

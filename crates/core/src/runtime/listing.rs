@@ -204,7 +204,7 @@ impl Runtime {
                 Some((_, first)) => list.problems.push(taken("workflow", &spec.name, first, origin)),
                 None => {}
             }
-            let graph = Graph::of(spec);
+            let graph = Graph::from_plan(spec);
             let mut entry = CatalogueEntry::new(EntryKind::Workflow, Arc::clone(&spec.name), origin.clone());
             entry.description = Arc::clone(&spec.description);
             entry.input = Some(graph.input_schema());

@@ -7,7 +7,7 @@ use agentflow_schema::text::head;
 
 use super::Runtime;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, MemoryEntry, MemoryIds, MemoryNote, UserMemory, id_of_key};
+use crate::memory::{Memory, MemoryEntry, MemoryIds, MemoryNote, UserMemory, derived_id};
 use crate::message::Role;
 use crate::session::SessionRun;
 
@@ -39,12 +39,12 @@ impl Runtime {
     pub async fn remember_session(&self, id: &str) -> Result<u64> {
         let mut saved = 0;
         for run in self.session_history(id, usize::MAX).await? {
-            let (Some(user), Some(note)) = (run.caller.clone(), said_in(&run)) else { continue };
+            let (Some(user), Some(note)) = (run.caller.clone(), note_of_run(&run)) else { continue };
             let note = match id.len() > MemoryNote::MAX_TAG {
                 true => note,
                 false => note.tag("session", id),
             };
-            let key = id_of_key(run.run_id.as_str(), "");
+            let key = derived_id(run.run_id.as_str(), "");
             let entry = MemoryEntry { run: Some(run.run_id), ..MemoryEntry::new(key, note, run.created) };
             self.memory_of(user)?.save_entry(entry).await?;
             saved += 1;
@@ -55,7 +55,7 @@ impl Runtime {
 
 /// Returns the first question and the last answer of a run, each cut to half of the maximum size of
 /// an entry.
-fn said_in(run: &SessionRun) -> Option<MemoryNote> {
+fn note_of_run(run: &SessionRun) -> Option<MemoryNote> {
     let said =
         |role: Role| run.messages.iter().filter(move |message| message.role() == role).map(|message| message.text());
     let question = said(Role::User).find(|text| !text.trim().is_empty())?;

@@ -2,7 +2,7 @@
 //! the resources, models, middleware, sinks and the store that the runs of a program share. It is
 //! the only module that depends on both agents and workflows.
 //!
-//! [`RuntimeBuilder`] creates a runtime; [`RuntimeConfig`] holds settings from a file and the
+//! [`RuntimeBuilder`] creates a runtime; `RuntimeConfig`, in a crate above the core, holds settings from a file and the
 //! environment. The items that a runtime knows by name (tools, toolsets, agents, workflows,
 //! documents) are in `Given`, a snapshot that can be replaced while runs are executed. `catalogue`
 //! looks up single items, `listing` returns all of them as a [`Catalogue`].
@@ -62,6 +62,7 @@ mod retention;
 mod run_notes;
 mod runtime_builder;
 mod start_run;
+mod tool_addresses;
 mod undo_report;
 mod undoing_runs;
 mod unknown_toolsets;
@@ -90,6 +91,8 @@ pub use self::retention::{Deleted, Purge};
 pub use self::run_notes::owner_of_notes;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::start_run::StartRun;
+#[doc(hidden)]
+pub use self::tool_addresses::{RuntimeParts, ToolAddresses};
 pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
@@ -206,9 +209,9 @@ impl Runtime {
         self.0.models.contains_key(provider)
     }
 
-    /// Returns a context of this runtime that belongs to no run. Application code uses it to call
-    /// an `#[agent]` or `#[workflow]` function. Each call is then a top-level run: an `#[agent]`
-    /// with a store is stored and can be recovered; a `#[workflow]` runs in memory, use
+    /// Returns a context of this runtime that does not belong to a run. Application code uses it to
+    /// call an `#[agent]` or `#[workflow]` function. Each call is then a top-level run: an
+    /// `#[agent]` with a store is stored and can be recovered; a `#[workflow]` runs in memory, use
     /// [`start`](Self::start) to store it.
     pub fn context(&self) -> Context {
         Context::of_host(&self.0)
@@ -226,7 +229,7 @@ impl Runtime {
         let mut host = Host::clone(&self.0);
         host.set_store(store);
         // The default runtime of the process is built without these functions.
-        runtime_builder::knows_names(&mut host);
+        runtime_builder::set_name_lookups(&mut host);
         Self(Arc::new(host))
     }
 
@@ -235,7 +238,7 @@ impl Runtime {
         let mut host = Host::clone(&self.0);
         let sink: Arc<dyn crate::event::EventSink> = Arc::new(sink);
         host.sinks = host.sinks.iter().cloned().chain([sink]).collect();
-        runtime_builder::knows_names(&mut host);
+        runtime_builder::set_name_lookups(&mut host);
         Self(Arc::new(host))
     }
 

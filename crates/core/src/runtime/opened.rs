@@ -57,7 +57,7 @@ impl Drop for Opened {
     }
 }
 
-/// Replaces the error for an ended run by the error of a control request, which is more specific.
+/// Replaces the error for an ended run with the error of a control request, which is more specific.
 pub(super) async fn explained(error: Error, store: &Arc<dyn Store>, run: &RunId) -> Error {
     match &error {
         Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => match store.record(run).await {

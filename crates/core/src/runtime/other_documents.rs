@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use super::document_set::{DocumentsOfRuntime, models};
+use super::document_set::{DocumentSet, models};
 use super::given_documents::unread_of;
-use super::given_now::GivenNow;
+use super::given_now::RegisteredItems;
 use crate::definition::Known;
 use crate::document::{Document, DocumentError};
 use crate::error::Result;
@@ -20,18 +20,18 @@ impl Runtime {
         unread: impl IntoIterator<Item = &'e DocumentError>,
     ) -> Self {
         let mut host = Host::clone(self.host());
-        DocumentsOfRuntime::of(&host).beside(documents, unread_of(unread)).put_into(&mut host);
-        super::runtime_builder::knows_names(&mut host);
+        DocumentSet::from_host(&host).beside(documents, unread_of(unread)).put_into(&mut host);
+        super::runtime_builder::set_name_lookups(&mut host);
         Self(Arc::new(host))
     }
 
     /// Returns the runtime with this document instead of its document with the same name.
     pub fn with_only_document(&self, document: &Document) -> Self {
         let mut host = Host::clone(self.host());
-        let (set, models) = (DocumentsOfRuntime::of(&host), models(self.host()));
+        let (set, models) = (DocumentSet::from_host(&host), models(self.host()));
         let others: Vec<Document> = set.all().filter(|other| other.name() != document.name()).collect();
         let given = set.given_with_only(others.iter().chain([document]), models);
-        host.set_part(GivenNow::new(given));
+        host.set_part(RegisteredItems::new(given));
         Self(Arc::new(host))
     }
 

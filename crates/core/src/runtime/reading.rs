@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::run::{
-    Ended, Events, RunHandle, artifact_gone, artifacts_of, attach, read_events, spending_of_runs, state_of,
+    Ended, Events, RunHandle, artifact_gone, artifacts_from_events, attach, read_events, spending_of_runs, state_of,
     usage_of_runs,
 };
 use crate::state::StateValues;
@@ -16,7 +16,7 @@ use crate::value::Encoded;
 
 impl Runtime {
     /// Returns a handle to a run in the store. The run may be executed by this process, by another
-    /// process, or by none; in the last case the handle waits until a process has resumed it.
+    /// process, or by no process; in the last case the handle waits until a process has resumed it.
     /// Events of another process arrive within about 0.2 seconds. Dropping the handle does not
     /// affect the run. The output is JSON; [`RunHandle::typed`] decodes it.
     ///
@@ -42,7 +42,7 @@ impl Runtime {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn attach(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
-        Ok(RunHandle::of(attach(self.host(), run).await?, Ended::encoded))
+        Ok(RunHandle::from_task(attach(self.host(), run).await?, Ended::encoded))
     }
 
     /// Returns the events of a run after the first `after` ones, followed by new events as they
@@ -106,7 +106,7 @@ impl Runtime {
     /// # Errors
     /// If the runtime has no store, the run does not exist, or its journal cannot be read.
     pub async fn artifacts(&self, run: &RunId) -> Result<Vec<ArtifactRef>> {
-        Ok(artifacts_of(&self.journal(run).await?))
+        Ok(artifacts_from_events(&self.journal(run).await?))
     }
 
     /// Returns an artifact of a run with its bytes: the given version or the newest one. Returns

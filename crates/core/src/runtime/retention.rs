@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use super::Runtime;
-use super::run_notes::forget_notes;
+use super::run_notes::remove_notes;
 use crate::error::Result;
 use crate::event::{Event, EventKind, NotUndone, RunId};
 use crate::path::StepPath;
-use crate::run::{DoneCalls, Found, RunJournal, RunState, read_events};
+use crate::run::{CompensationPlan, Found, RunJournal, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus, StoreError, StoreErrorKind};
 
 /// Number of runs that are listed at once.
@@ -61,13 +61,13 @@ impl Runtime {
         let store = self.require_store()?;
         let unfinished = match store.delete(run).await {
             Ok(()) => {
-                forget_notes(&store, run).await?;
+                remove_notes(&store, run).await?;
                 return Ok(Deleted::default());
             }
             Err(error) if error.kind() == StoreErrorKind::Unfinished => error,
             // An earlier removal may have left notes.
             Err(error) if error.kind() == StoreErrorKind::NotFound => {
-                forget_notes(&store, run).await?;
+                remove_notes(&store, run).await?;
                 return Err(error.into());
             }
             Err(error) => return Err(error.into()),
@@ -81,8 +81,8 @@ impl Runtime {
                     return Err(unfinished.into());
                 }
                 let unreadable = RunJournal::whole(events.clone()).started(run).err().map(|error| error.to_string());
-                let compensates = RunState::of(&events).compensates;
-                let undos = DoneCalls::of(&events).undos().into_iter();
+                let compensates = RunState::from_events(&events).compensates;
+                let undos = CompensationPlan::from_events(&events).undos().into_iter();
                 let open = undos.filter(|undo| compensates && undo.state.is_open());
                 let not_undone = open.map(|undo| undo.call.not_undone("the run was deleted before it was undone"));
                 Deleted { unreadable, not_undone: not_undone.collect() }
@@ -104,7 +104,7 @@ impl Runtime {
         };
         store.amend(run, record.events, vec![end]).await?;
         store.delete(run).await?;
-        forget_notes(&store, run).await?;
+        remove_notes(&store, run).await?;
         Ok(deleted)
     }
 
@@ -146,7 +146,7 @@ impl Runtime {
         for run in self.purgeable(purge).await? {
             match store.delete(&run.run_id).await {
                 Ok(()) => {
-                    if let Err(error) = forget_notes(&store, &run.run_id).await {
+                    if let Err(error) = remove_notes(&store, &run.run_id).await {
                         tracing::warn!(run = %run.run_id, %error, "the notes of a removed run stay; delete it again");
                     }
                     removed.push(run);

@@ -13,7 +13,7 @@ pub fn owner_of_notes(run: &RunId) -> String {
 }
 
 /// Removes the notes of a run.
-pub(super) async fn forget_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<(), StoreError> {
+pub(super) async fn remove_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<(), StoreError> {
     if !store.keeps_state() {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub(super) async fn delete_with_notes(store: &Arc<dyn Store>, session: &str) -> 
     let runs = if store.keeps_state() { store.list(RunFilter::new().session(session)).await? } else { Vec::new() };
     let removed = store.delete_session(session).await?;
     for run in runs {
-        forget_notes(store, &run.run_id).await?;
+        remove_notes(store, &run.run_id).await?;
     }
     Ok(removed)
 }

@@ -14,7 +14,7 @@ use super::known_by_name::GivenAgent;
 use crate::agent::{AgentModels, ErasedAgent};
 use crate::definition::Changes;
 use crate::event::{EventSink, RunId};
-use crate::executor::{StepExecutor, StepsElsewhere};
+use crate::executor::{RemoteSteps, StepExecutor};
 use crate::future::BoxFuture;
 use crate::memory::Memory;
 use crate::middleware::{self, Middleware};
@@ -435,7 +435,7 @@ impl RuntimeBuilder {
     /// Dispatches the steps of workflows to an executor: see [`executor`](crate::executor).
     /// Default: steps are executed as function calls, in the task of their run.
     pub fn executor(mut self, executor: impl StepExecutor + 'static) -> Self {
-        self.host.set_part(StepsElsewhere(Arc::new(executor)));
+        self.host.set_part(RemoteSteps(Arc::new(executor)));
         self
     }
 
@@ -464,7 +464,7 @@ impl RuntimeBuilder {
     #[cfg(feature = "dynamic")]
     #[track_caller]
     pub fn graph(mut self, graph: crate::workflow::Graph) -> Self {
-        let graph = super::graphs::GivenGraph::new(graph);
+        let graph = super::graphs::RegisteredGraph::new(graph);
         self.given.graphs.push((graph, Origin::given(Location::caller())));
         self
     }
@@ -521,19 +521,19 @@ impl RuntimeBuilder {
     /// Builds the runtime.
     pub fn build(self) -> Runtime {
         #[cfg(feature = "documents")]
-        let documents = super::document_set::DocumentsOfRuntime::new(self.given, self.documents, self.folders);
+        let documents = super::document_set::DocumentSet::new(self.given, self.documents, self.folders);
         #[cfg(not(feature = "documents"))]
         let given = self.given;
         let Self { mut host, sinks, middleware, agents, .. } = self;
         host.sinks = sinks.into();
-        knows_names(&mut host);
-        host.set_part(middleware::OfRuntime::new(middleware));
+        set_name_lookups(&mut host);
+        host.set_part(middleware::RuntimeMiddleware::new(middleware));
         host.set_part(agents);
         host.set_part(super::config_problem::ConfigProblems(self.problems.into()));
         #[cfg(feature = "documents")]
         documents.put_into(&mut host);
         #[cfg(not(feature = "documents"))]
-        host.set_part(super::given_now::GivenNow::new(given));
+        host.set_part(super::given_now::RegisteredItems::new(given));
         Runtime(Arc::new(host))
     }
 }
@@ -556,7 +556,7 @@ where
 
 /// Sets the functions of a host that need lookup by name: resuming a run, checking an answer,
 /// compensating a call.
-pub(super) fn knows_names(host: &mut Host) {
+pub(super) fn set_name_lookups(host: &mut Host) {
     host.check_answer = catalogue::checked;
     host.resume = |host, run| {
         let runtime = Runtime(Arc::clone(host));

@@ -153,7 +153,7 @@ impl<'r, T> StartRun<'r, T> {
     }
 
     /// Compensates the completed steps if the run fails or is cancelled. This covers each completed
-    /// call of a tool with a compensating tool (`#[tool(compensate = undo)]`,
+    /// call to a tool with a compensating tool (`#[tool(compensate = undo)]`,
     /// [`ToolPolicy::compensate`](crate::tool::ToolPolicy::compensate)), in steps, in nested
     /// workflows, by models and by tools that they call. The last call is compensated first. Each
     /// call is compensated once, also if the process ends during the compensation. The status of

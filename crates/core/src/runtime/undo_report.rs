@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
-use crate::run::{DoneCalls, RunState, Undo, UndoState};
+use crate::run::{CompensationPlan, CompensationState, RunState, Undo};
 
 /// The compensation of a failed or cancelled run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,7 +76,7 @@ impl fmt::Display for UndoStatus {
 
 impl CompensationReport {
     /// Returns the report of a run with these events, or `None` if it is not compensated.
-    pub(super) fn of(events: &[Event], state: &RunState) -> Option<Self> {
+    pub(super) fn from_events(events: &[Event], state: &RunState) -> Option<Self> {
         let (mut why, mut left) = (None, Vec::new());
         for event in events.iter().filter(|event| event.path.is_root()) {
             match &event.kind {
@@ -87,8 +87,11 @@ impl CompensationReport {
         }
         let (error, cancelled) = why?;
         let reason = cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
-        let mut calls: Vec<UndoReport> =
-            DoneCalls::of(events).undos().into_iter().map(|undo| UndoReport::of(undo, state)).collect();
+        let mut calls: Vec<UndoReport> = CompensationPlan::from_events(events)
+            .undos()
+            .into_iter()
+            .map(|undo| UndoReport::new(undo, state))
+            .collect();
         for left in left {
             let path = left.path.to_string();
             match calls.iter_mut().find(|call| call.path == path) {
@@ -109,14 +112,14 @@ impl CompensationReport {
 }
 
 impl UndoReport {
-    fn of(Undo { call, state }: Undo, run: &RunState) -> Self {
+    fn new(Undo { call, state }: Undo, run: &RunState) -> Self {
         let asks = state.is_open().then(|| run.asking_in_undo(Some(&call.undo_path()))).flatten();
         let asks = asks.map(ToString::to_string);
         let (status, problem) = match state {
-            UndoState::Owed { begun: false, .. } => (UndoStatus::Owed, None),
-            UndoState::Owed { begun: true, .. } | UndoState::Interrupted => (UndoStatus::Running, None),
-            UndoState::Undone => (UndoStatus::Undone, None),
-            UndoState::Left(problem) => (UndoStatus::NotUndone, Some(problem)),
+            CompensationState::Owed { begun: false, .. } => (UndoStatus::Owed, None),
+            CompensationState::Owed { begun: true, .. } | CompensationState::Interrupted => (UndoStatus::Running, None),
+            CompensationState::Undone => (UndoStatus::Undone, None),
+            CompensationState::Left(problem) => (UndoStatus::NotUndone, Some(problem)),
         };
         Self { path: call.path.to_string(), tool: call.tool().into(), by: call.by, status, problem, asks }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Runtime;
-use super::given_now::{GivenNow, given, given_now};
+use super::given_now::{RegisteredItems, given, given_now};
 use crate::definition::Definition;
 use crate::event::RunId;
 use crate::run::{Host, read_journal};
@@ -58,7 +58,7 @@ impl Runtime {
         let mut given = (*given_now(&host)).clone();
         #[cfg(feature = "dynamic")]
         given.graphs.iter_mut().for_each(|(graph, _)| *graph = graph.unread());
-        host.set_part(GivenNow::new(given));
+        host.set_part(RegisteredItems::new(given));
         host.set_part(UnknownToolsets(unknown));
         Ok(Self(Arc::new(host)))
     }

@@ -16,13 +16,13 @@ use crate::event::{EventKind, PauseReason, Redefined, RunId, WorkflowStarted};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
-    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunOptions, RunOwn, RunShared, attach, deliver,
+    Ended, Found, Journal, Reservation, RunData, RunHandle, RunJournal, RunOptions, RunShared, attach, deliver,
     read_events, read_journal,
 };
 use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
-use crate::tool::BegunCompensation;
+use crate::tool::StartedCompensation;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::driver::{UndoingRun, WorkflowRun, places_of_saved};
+use crate::workflow::driver::{CompensatingRun, WorkflowRun, places_of_saved};
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs};
@@ -152,7 +152,7 @@ impl Runtime {
         let Some(live) = self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash())) else {
             return Ok(());
         };
-        store.put_definition(spec.hash(), Graph::of(spec).to_json().to_string()).await?;
+        store.put_definition(spec.hash(), Graph::from_plan(spec).to_json().to_string()).await?;
         live.has_definition(spec.hash());
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Runtime {
     ) -> Result<RunHandle<Out>> {
         let live = self.host().live.as_ref().and_then(|live| live.get(run));
         if live.and_then(|live| live.log.definition()).is_some_and(|hash| hash == *workflow.spec().hash()) {
-            return Ok(RunHandle::of(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
+            return Ok(RunHandle::from_task(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
         }
         self.resume_spec(run, workflow.spec(), decoder::<In, Out>(workflow)).await
     }
@@ -335,7 +335,7 @@ impl Runtime {
         store: &Arc<dyn Store>,
         run: &RunId,
         version: Version,
-    ) -> Result<(Arc<RunShared>, Resumed)> {
+    ) -> Result<(Arc<RunShared>, ResumedRun)> {
         let opened = Opened::open(store, run).await?;
         match self.prepare(run, version, store, opened.epoch).await {
             Ok((shared, resumed)) => {
@@ -356,16 +356,16 @@ impl Runtime {
         version: Version,
         store: &Arc<dyn Store>,
         epoch: Epoch,
-    ) -> Result<(Arc<RunShared>, Resumed)> {
+    ) -> Result<(Arc<RunShared>, ResumedRun)> {
         let journal_read = read_journal(store, run).await?;
         // A compensating run executes no part of the workflow, so its definition does not matter.
-        if let Some(begun) = BegunCompensation::of_journal(journal_read.all()) {
-            let (shared, run) = self.prepare_undoing(run, journal_read, begun, (store, epoch)).await?;
-            return Ok((shared, Resumed::Undoing(run)));
+        if let Some(begun) = StartedCompensation::from_journal(journal_read.all()) {
+            let (shared, run) = self.prepare_compensation(run, journal_read, begun, (store, epoch)).await?;
+            return Ok((shared, ResumedRun::Undoing(run)));
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
-        let own = RunOwn::resumed(&self.host().factories, run, journal_read.started(run)?)?;
+        let own = RunData::resumed(&self.host().factories, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let spec = &match version {
             Version::AtHand(spec) => spec,
@@ -399,15 +399,15 @@ impl Runtime {
         shared.restore(offset, kept, events);
         let redefined = match is_same {
             true => {
-                // Steps may be dispatched to other processes, which look up these exact texts. They
-                // may differ in comments from the recorded ones.
+                // Steps may be dispatched to other processes, which look up these exact sources.
+                // They may differ in comments from the recorded ones.
                 #[cfg(feature = "documents")]
                 self.put_documents(store, spec).await?;
                 None
             }
             false => {
                 self.put_definition(store, spec).await?;
-                shared.close_forgotten(&forgotten);
+                shared.close_invalidated(&forgotten);
                 let parts = Arc::clone(&spec.parts().id);
                 let places = places_of_saved(spec, &shared);
                 Some(Arc::new(Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts).with_places(places)))
@@ -421,7 +421,7 @@ impl Runtime {
         // Messages that arrived while no process executed the run are applied before its first
         // step.
         messages.into_iter().for_each(|message| deliver(&shared, message));
-        Ok((shared, Resumed::Workflow(Box::new(run))))
+        Ok((shared, ResumedRun::Workflow(Box::new(run))))
     }
 
     /// Returns the nodes whose records are invalidated by a new definition.
@@ -433,7 +433,7 @@ impl Runtime {
         definition: &str,
         spec: &Arc<Spec>,
     ) -> Result<Vec<String>> {
-        let new = Graph::of(spec);
+        let new = Graph::from_plan(spec);
         let old: Option<Graph> =
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
         let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
@@ -455,18 +455,18 @@ impl Runtime {
 enum Version {
     AtHand(Arc<Spec>),
     /// The workflow with the recorded name, and the runtime that loads other versions: a run of a
-    /// document may have started with another version.
+    /// document may have started with a different version.
     #[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents have other versions"))]
     OfName(Result<Arc<Spec>>, Runtime),
 }
 
 /// The task that executes a resumed run.
-enum Resumed {
+enum ResumedRun {
     Workflow(Box<WorkflowRun>),
-    Undoing(UndoingRun),
+    Undoing(CompensatingRun),
 }
 
-impl Resumed {
+impl ResumedRun {
     fn run_through(self) -> BoxFuture<'static, Result<Ended>> {
         match self {
             Self::Workflow(run) => Box::pin(run_to_end(*run)),

@@ -1,6 +1,6 @@
 #![doc = include_str!("../docs/sessions.md")]
 // The session options of a request, and the part of the history that a model receives. [`Session`]
-// is the option of a request. `past` fills the window of the history, `summary` contains the texts
+// is the option of a request. `past` fills the window of the history, `summary` contains the text
 // for summaries, and `export` defines a session as data. The module is pure: `agent/session_run.rs`
 // starts a run in a session, and `runtime/known_sessions.rs` reads sessions from the store.
 
@@ -141,7 +141,7 @@ impl Session {
         match known {
             // Checked first: the other errors reveal that the session exists.
             Some(known) if !self.is_shared && known.caller.as_deref() != caller => {
-                Err(StoreError::session_of_another(id))
+                Err(StoreError::session_not_owned(id))
             }
             None if self.must_exist || self.after.is_some() => Err(StoreError::no_session(id)),
             None => Ok(SessionPlace::new(Arc::clone(id), 1, None)),

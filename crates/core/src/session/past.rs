@@ -118,7 +118,7 @@ impl Window {
             .into_iter()
             .filter(|message| message.role() != Role::System)
             .map(|message| match has_calls(&message) {
-                true => Arc::new(self.fitted(&message, number, limit)),
+                true => Arc::new(self.with_unique_calls(&message, number, limit)),
                 false => message,
             })
             .collect();
@@ -131,8 +131,8 @@ impl Window {
     }
 
     /// Returns the message with unique call ids and shortened results.
-    fn fitted(&self, message: &Message, number: u64, limit: usize) -> Message {
-        let id = |id: &str| (is_made(id) || self.ids.contains(id)).then(|| of_run(id, number));
+    fn with_unique_calls(&self, message: &Message, number: u64, limit: usize) -> Message {
+        let id = |id: &str| (is_generated_id(id) || self.ids.contains(id)).then(|| of_run(id, number));
         let part = |part: &Part| match part {
             Part::ToolCall(call) => match id(&call.id) {
                 Some(id) => Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) })),
@@ -156,7 +156,7 @@ fn has_calls(message: &Message) -> bool {
 
 /// `true` if an id was generated because the provider sent none: `call_2_1`, `gemini_call_3_0`.
 /// Such ids are unique only within a run.
-fn is_made(id: &str) -> bool {
+fn is_generated_id(id: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = id.rsplitn(3, '_');
     let (last, before) = (parts.next(), parts.next());
@@ -203,8 +203,8 @@ fn cut_message(message: &Message, limit: usize) -> Message {
     Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files) }])
 }
 
-/// Returns at most `limit` bytes from the beginning of a text, followed by a note about the omitted
-/// bytes and files.
+/// Returns at most `limit` bytes from the beginning of a string, followed by a note about the
+/// omitted bytes and files.
 pub(super) fn beginning(text: &str, limit: usize, files: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
@@ -340,10 +340,10 @@ mod tests {
     #[test]
     fn ids_that_were_made_up_are_recognised() {
         for made in ["call_1_2", "gemini_call_12_0"] {
-            assert!(is_made(made), "{made}");
+            assert!(is_generated_id(made), "{made}");
         }
         for given in ["call_abc", "toolu_01", "", "call_1", "1_2", "fc_1_2", "call_x_2"] {
-            assert!(!is_made(given), "{given}");
+            assert!(!is_generated_id(given), "{given}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The texts of summaries: the instruction for the summarizing model, the transcript that it
+//! The text of summaries: the instruction for the summarizing model, the transcript that it
 //! receives, and the message with the summary. Pure.
 
 use std::fmt::Write;

@@ -117,7 +117,7 @@ impl<T> StateKey<T> {
     /// If the name is empty, longer than 128 bytes, or contains anything except ASCII letters,
     /// digits, `_` and `-`. In a `static` this is a compile error.
     pub const fn session(name: &'static str) -> Self {
-        Self::of(StateOwner::Session, name)
+        Self::with_owner(StateOwner::Session, name)
     }
 
     /// Creates a key of the run's caller. The value outlives the run.
@@ -125,7 +125,7 @@ impl<T> StateKey<T> {
     /// # Panics
     /// As [`session`](Self::session).
     pub const fn user(name: &'static str) -> Self {
-        Self::of(StateOwner::User, name)
+        Self::with_owner(StateOwner::User, name)
     }
 
     /// Creates a key of the application. The value outlives the run.
@@ -133,7 +133,7 @@ impl<T> StateKey<T> {
     /// # Panics
     /// As [`session`](Self::session).
     pub const fn app(name: &'static str) -> Self {
-        Self::of(StateOwner::App, name)
+        Self::with_owner(StateOwner::App, name)
     }
 
     /// Creates a key of a value in memory. It exists while this process executes the run, and is
@@ -143,10 +143,10 @@ impl<T> StateKey<T> {
     /// # Panics
     /// As [`session`](Self::session).
     pub const fn temp(name: &'static str) -> Self {
-        Self::of(StateOwner::Temp, name)
+        Self::with_owner(StateOwner::Temp, name)
     }
 
-    const fn of(owner: StateOwner, name: &'static str) -> Self {
+    const fn with_owner(owner: StateOwner, name: &'static str) -> Self {
         assert!(
             is_name(name, LONGEST),
             "the name of a state key has 1 to 128 ASCII letters, digits, `_` and `-`; whose value it is, its constructor says"
@@ -178,7 +178,7 @@ impl<T> FromStr for StateKey<T> {
     }
 }
 
-/// Error for a text that is not the name of a state key.
+/// Error for a string that is not the name of a state key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not the name of a state key; a name has 1 to 128 ASCII letters, digits, `_` and `-`, with `user:`, `app:` or \

@@ -49,7 +49,7 @@ impl StateValues {
     }
 
     /// Returns the values that the next run of a session starts with.
-    pub(crate) fn of_session(mut self) -> Self {
+    pub(crate) fn session_values(mut self) -> Self {
         self.0.retain(|key, _| is_of_session(key));
         self
     }

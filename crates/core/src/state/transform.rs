@@ -12,7 +12,7 @@ use super::reserved::is_reserved;
 use super::saved::SavedByStep;
 use crate::value::Encoded;
 
-/// Maximum size in bytes of a text that a template produces. A step cannot save more.
+/// Maximum size in bytes of a string that a template produces. A step cannot save more.
 const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
 
 /// A key with its new value, or `None` if it is removed.
@@ -73,8 +73,8 @@ pub enum StateTransform {
 /// The values to combine, and the key of the result.
 ///
 /// Texts are joined, lists are concatenated, and the fields of objects are united, where later
-/// sources replace fields of earlier ones. A single value is copied unchanged. Values of another
-/// kind or of different kinds are an error that names them.
+/// sources replace fields of earlier ones. A single value is copied unchanged. Values of a
+/// different kind or of different kinds are an error that names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a merge, such as {\"sources\": [\"law\", \"market\"], \"into\": \"notes\"}")]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ pub struct StateMerge {
     pub sources: Vec<String>,
     /// Key of the result. It is not changed if no source has a value.
     pub into: String,
-    /// Text between two texts. Default: a line break.
+    /// Separator between two strings. Default: a line break.
     #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
     pub separator: String,
 }
@@ -459,7 +459,7 @@ mod tests {
             }
             StateTransform::Map(texts) => {
                 for (key, text) in texts {
-                    // All texts have the form `<{k?}>`.
+                    // All strings have the form `<{k?}>`.
                     let of = text.as_str().trim_start_matches("<{").trim_end_matches("?}>");
                     let value = state.get(of).map_or("", |value| value.as_str().unwrap());
                     next.insert(key.clone(), format!("<{value}>").into());

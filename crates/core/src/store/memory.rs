@@ -113,7 +113,7 @@ impl Runs {
     }
 
     /// Fails if another run of the same session has not ended.
-    fn in_the_way(&self, record: &RunRecord) -> Result<(), StoreError> {
+    fn check_no_unfinished_run(&self, record: &RunRecord) -> Result<(), StoreError> {
         let of = record.session.as_ref().and_then(|place| self.sessions.get(&place.session));
         let unfinished = of.and_then(|of| of.runs.get(&of.unfinished?)).filter(|run| **run != record.run_id);
         match (unfinished, &record.session) {
@@ -126,7 +126,7 @@ impl Runs {
     /// the next one.
     fn check_session(&self, record: &RunRecord) -> Result<(), StoreError> {
         let Some(place) = &record.session else { return Ok(()) };
-        self.in_the_way(record)?;
+        self.check_no_unfinished_run(record)?;
         let last = self.sessions.get(&place.session).and_then(|of| of.runs.last_key_value());
         match last.map_or(1, |(number, _)| number + 1) == place.number {
             true => Ok(()),
@@ -257,7 +257,7 @@ impl Store for MemoryStore {
             let mut next = record.clone();
             events.iter().for_each(|event| next.apply(event));
             if !next.status.has_ended() {
-                runs.in_the_way(&next)?;
+                runs.check_no_unfinished_run(&next)?;
             }
         }
         let entry = runs.entry(run)?;

@@ -212,7 +212,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `busy` if another living process has it open; `unsupported` if the store never removes runs.
     async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
         let _ = run;
-        Err(StoreError::keeps_everything())
+        Err(StoreError::delete_unsupported())
     }
 
     /// Returns the record of a run; `None` if the run does not exist.
@@ -248,7 +248,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the sessions that a filter selects, in the order of [`SessionFilter::select`].
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        Ok(filter.select(session_record::sessions_of(self.list(RunFilter::new()).await?)))
+        Ok(filter.select(session_record::group_by_session(self.list(RunFilter::new()).await?)))
     }
 
     /// Removes a session with all of its runs, in one transaction. Returns the number of removed
@@ -259,7 +259,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// does not support sessions.
     async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
         let _ = session;
-        Err(StoreError::keeps_no_sessions())
+        Err(StoreError::sessions_unsupported())
     }
 
     /// Like [`list`](Self::list), and also returns the runs that cannot be read and may belong to
@@ -297,7 +297,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `too_large`; `unsupported`.
     async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
         let _ = writes;
-        Err(StoreError::keeps_no_state())
+        Err(StoreError::state_unsupported())
     }
 
     /// Returns the values of a user, or of the application if `user` is `None`, sorted by key.
@@ -322,7 +322,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `unsupported`.
     async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
         let _ = (run, epoch, sha256, bytes);
-        Err(StoreError::keeps_no_artifacts())
+        Err(StoreError::artifacts_unsupported())
     }
 
     /// Returns the bytes that a run saved under a hash; `None` if the bytes or the run do not
@@ -348,7 +348,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Ok(None)
     }
 
-    /// Returns a text that identifies the store. All handles of one store in a process return the
+    /// Returns a string that identifies the store. All handles of one store in a process return the
     /// same text, so that a run which is executed through one handle is found through the others.
     /// `None`: each handle is a separate store.
     fn identity(&self) -> Option<String> {
@@ -389,7 +389,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `not_found`; `ended`; `too_large`; `unsupported` if the store does not support messages.
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
         let _ = (run, message);
-        Err(StoreError::takes_no_messages())
+        Err(StoreError::messages_unsupported())
     }
 
     /// Returns the messages for a run that have no outcome yet, oldest first.

@@ -164,7 +164,7 @@ impl SessionFilter {
 }
 
 /// Computes the sessions of these runs.
-pub(super) fn sessions_of(runs: impl IntoIterator<Item = RunRecord>) -> impl Iterator<Item = SessionRecord> {
+pub(super) fn group_by_session(runs: impl IntoIterator<Item = RunRecord>) -> impl Iterator<Item = SessionRecord> {
     let mut sessions: BTreeMap<Arc<str>, Vec<RunRecord>> = BTreeMap::new();
     for run in runs {
         if let Some(place) = &run.session {

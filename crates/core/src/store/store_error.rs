@@ -183,7 +183,7 @@ impl StoreError {
     }
 
     /// Creates the error for a session whose unfinished run is not executed by any process.
-    pub(crate) fn session_left(session: &str, unfinished: &RunId) -> Self {
+    pub(crate) fn session_abandoned(session: &str, unfinished: &RunId) -> Self {
         Self::new(
             StoreErrorKind::SessionBusy,
             format!(
@@ -216,7 +216,7 @@ impl StoreError {
     }
 
     /// Creates the error for continuing a session of another caller.
-    pub(crate) fn session_of_another(session: &str) -> Self {
+    pub(crate) fn session_not_owned(session: &str) -> Self {
         Self::new(
             StoreErrorKind::NotFound,
             format!(
@@ -235,7 +235,7 @@ impl StoreError {
     }
 
     /// Creates the error of a store without support for sessions.
-    pub(crate) fn keeps_no_sessions() -> Self {
+    pub(crate) fn sessions_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no sessions; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
@@ -243,7 +243,7 @@ impl StoreError {
     }
 
     /// Creates the error of a store that cannot delete runs.
-    pub(super) fn keeps_everything() -> Self {
+    pub(super) fn delete_unsupported() -> Self {
         Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
     }
 
@@ -254,7 +254,7 @@ impl StoreError {
     }
 
     /// Creates the error of a store without support for values that outlive runs.
-    pub(crate) fn keeps_no_state() -> Self {
+    pub(crate) fn state_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no values that outlive runs; give the runtime one that does, such as `SqliteStore` or \
@@ -262,14 +262,14 @@ impl StoreError {
         )
     }
 
-    pub(crate) fn keeps_no_artifacts() -> Self {
+    pub(crate) fn artifacts_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no artifacts; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
         )
     }
 
-    pub(super) fn takes_no_messages() -> Self {
+    pub(super) fn messages_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store takes no control requests from other processes; make the request in the process that executes the run, or give both a store that takes messages, such as `SqliteStore`",

@@ -51,7 +51,7 @@ const TOKENS: [f64; 14] = [
 /// Runs that were started `without_metrics` are omitted in the process that starts them.
 ///
 /// Durations are differences of event times, by the runtime's clock and in milliseconds. A response
-/// without token counts records no usage. A cancelled run has the error type `cancelled`.
+/// without token counts does not record usage. A cancelled run has the error type `cancelled`.
 ///
 /// ```
 /// use agentflow::{Runtime, opentelemetry};
@@ -78,10 +78,10 @@ pub struct MetricsSink {
 struct OpenStep {
     path: StepPath,
     since: Timestamp,
-    what: What,
+    what: MeasuredStep,
 }
 
-enum What {
+enum MeasuredStep {
     Agent(Arc<str>),
     Workflow(Arc<str>),
     Model {
@@ -120,7 +120,7 @@ impl MetricsSink {
         }
     }
 
-    fn begin(&self, event: &Event, what: What) {
+    fn begin(&self, event: &Event, what: MeasuredStep) {
         let step = OpenStep { path: event.path.clone(), since: event.time, what };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
     }
@@ -155,10 +155,10 @@ impl MetricsSink {
         let Some(OpenStep { since, what, .. }) = step else { return };
         let took = seconds(event.time.since(since));
         let (histogram, operation, key, name) = match what {
-            What::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
-            What::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
-            What::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
-            What::Tool(name) => return self.tool_ended(&name, took, error, event.kind.output_size()),
+            MeasuredStep::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
+            MeasuredStep::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
+            MeasuredStep::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
+            MeasuredStep::Tool(name) => return self.tool_ended(&name, took, error, event.kind.output_size()),
         };
         let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
         attributes.extend(error_type(error));
@@ -235,7 +235,7 @@ impl EventSink for MetricsSink {
                 self.tool_ended(&result.name, millis(*duration_ms), Some(status), event.kind.output_size());
             }
             kind if edge == Edge::Opens => {
-                if let Some(what) = What::of(kind) {
+                if let Some(what) = MeasuredStep::from_event(kind) {
                     self.begin(event, what);
                 }
             }
@@ -260,9 +260,9 @@ impl EventSink for MetricsSink {
     }
 }
 
-impl What {
+impl MeasuredStep {
     /// Returns the subject that an event starts, if its duration is measured.
-    fn of(kind: &EventKind) -> Option<Self> {
+    fn from_event(kind: &EventKind) -> Option<Self> {
         Some(match kind {
             EventKind::RunStarted(started) => match &started.body {
                 RunBody::Agent(agent) => Self::Agent(Arc::clone(&agent.name)),

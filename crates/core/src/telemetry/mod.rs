@@ -264,7 +264,7 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, ru
     span
 }
 
-/// Creates the span of a step that is a call of a tool's function. Only the function sees the
+/// Creates the span of a step that is a call to a tool's function. Only the function sees the
 /// arguments, so they are not recorded.
 pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id: impl FnOnce() -> String) -> Span {
     if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::on_timeout::OnTimeout;
 use crate::tool_definition::Effects;
 
-/// The tool with which a model asks its user. The answer is a text, one of several choices, or a
+/// The tool with which a model asks its user. The answer is text, one of several choices, or a
 /// value that matches a JSON Schema.
 ///
 /// Created by [`ask_user`](crate::ask_user()).

@@ -18,7 +18,7 @@ pub(crate) const BUILT_IN: [&str; 5] = ["ask_user", "exit_loop", "forget", "reca
 
 /// Ends the repetition that the agent is a round of.
 pub(crate) fn exit_loop(cx: &Context) -> Result<ToolOutput, ToolError> {
-    cx.exit_loop().map_err(|error| ToolError::of(&error))?;
+    cx.exit_loop().map_err(|error| ToolError::from_error(&error))?;
     Ok(ToolOutput::text("no round follows this one; give the final answer now"))
 }
 

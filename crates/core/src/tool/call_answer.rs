@@ -1,4 +1,4 @@
-//! `CallAnswer`: the answer to a question about a call, from a person or from the time-out of the
+//! `QuestionAnswer`: the answer to a question about a call, from a person or from the time-out of the
 //! question.
 
 use crate::event::ApprovalRequest;
@@ -8,7 +8,8 @@ use crate::value::Encoded;
 
 /// The answer to a question about a call.
 #[derive(Clone, Debug)]
-pub struct CallAnswer {
+#[doc(hidden)]
+pub struct QuestionAnswer {
     /// The decision.
     pub approval: Approval,
     /// The recorded answer. If the tool asks a person, it is the result of the call.
@@ -17,7 +18,7 @@ pub struct CallAnswer {
     pub(crate) late: Option<OnTimeout>,
 }
 
-impl CallAnswer {
+impl QuestionAnswer {
     /// Reads the recorded answer to a question. An answer that cannot be decoded counts as a
     /// denial.
     pub(crate) fn recorded(question: Option<&ApprovalRequest>, answer: &Encoded, by: &str) -> Self {

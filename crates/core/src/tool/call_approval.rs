@@ -10,16 +10,16 @@ use std::time::Duration;
 use agentflow_schema::text::head;
 use serde_json::Value;
 
-use super::call_answer::CallAnswer;
-use super::call_in_step::KnownCall;
+use super::call_answer::QuestionAnswer;
+use super::call_in_step::MatchedToolCall;
 use super::node_question::NodeQuestion;
-use super::{UserQuestion, answered_instead, answers_instead, is_granted};
+use super::{UserQuestion, answer_with_replacement, is_granted, replaces_answers};
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::failure::{Failure, FailureKind};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Approval, RunShared, answer_of_timeout, asks_approval, call_answer_schema};
+use crate::run::{Approval, RunShared, asks_approval, call_answer_schema, timeout_answer};
 use crate::store::StoreError;
 use crate::time::Timestamp;
 use crate::tool_definition::ToolDefinition;
@@ -28,7 +28,7 @@ use crate::value::Encoded;
 /// Maximum number of bytes of the arguments in a question.
 const SHOWN: usize = 300;
 
-impl KnownCall {
+impl MatchedToolCall {
     /// Returns `true` if a person must approve the call. The grant `approve:NAME` of the run counts
     /// as an approval.
     pub(super) fn needs_approval(&self) -> bool {
@@ -44,7 +44,7 @@ impl KnownCall {
         &self,
         path: &StepPath,
         asked: bool,
-        answer: Option<CallAnswer>,
+        answer: Option<QuestionAnswer>,
     ) -> Result<Option<Value>, Failure> {
         let of_node = self.place.covered.question.as_deref();
         let answer = match answer {
@@ -67,8 +67,8 @@ impl KnownCall {
             }
         };
         match answer {
-            CallAnswer { approval: Approval::Granted { arguments, .. }, .. } => Ok(arguments),
-            CallAnswer { approval: Approval::Denied { comment }, late, .. } => {
+            QuestionAnswer { approval: Approval::Granted { arguments, .. }, .. } => Ok(arguments),
+            QuestionAnswer { approval: Approval::Denied { comment }, late, .. } => {
                 let (kind, what) = match late {
                     Some(OnTimeout::Fail) => (FailureKind::Timeout, "has no answer"),
                     Some(OnTimeout::Skip) if of_node.is_some() => (FailureKind::Timeout, "has no answer"),
@@ -88,7 +88,7 @@ impl KnownCall {
 /// Returns `true` if a question of the run can be answered: it is recorded, the run has a handle,
 /// or a replacement answers.
 pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
-    shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
+    shared.log.has_journal() || shared.has_handle() || replaces_answers(&shared.host)
 }
 
 /// Creates the failure of a question in a run without a store and without a handle: no answer can
@@ -168,9 +168,9 @@ impl CallQuestion {
 
     fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
         // The journal has the time of the question, so the time limit continues after a restart.
-        let (request, since) = (Arc::new(request.asked_as(shared.host.question_bits())), shared.now());
+        let (request, since) = (Arc::new(request.with_random_id(shared.host.question_bits())), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
-        answered_instead(&shared, &path, &request);
+        answer_with_replacement(&shared, &path, &request);
         shared.record(path.clone(), EventKind::paused(PauseReason::Approval));
         Self { shared, path, asked: Some((since, request)), open: true }
     }
@@ -183,7 +183,7 @@ impl CallQuestion {
     }
 
     /// Waits for the answer of a person or of the time-out.
-    pub(crate) async fn answer(mut self) -> Result<CallAnswer, StoreError> {
+    pub(crate) async fn answer(mut self) -> Result<QuestionAnswer, StoreError> {
         self.shared.log.commit().await?;
         let question = self.asked.as_ref().map(|(_, question)| &**question);
         let answered = self.shared.answer_at(&self.path);
@@ -194,7 +194,7 @@ impl CallQuestion {
                 Err(_) => self.time_out(question).await?,
             },
         };
-        let answer = CallAnswer::recorded(question, &answer, &by);
+        let answer = QuestionAnswer::recorded(question, &answer, &by);
         self.open = false;
         Ok(answer)
     }
@@ -208,7 +208,7 @@ impl CallQuestion {
     /// Records the answer of the time-out, unless a person answers at the same moment. Returns the
     /// answer that was recorded first.
     async fn time_out(&self, question: &ApprovalRequest) -> Result<(Encoded, Arc<str>), StoreError> {
-        let answer = match (answer_of_timeout(question), asks_approval(&question.answer)) {
+        let answer = match (timeout_answer(question), asks_approval(&question.answer)) {
             (Ok(answer), _) => answer,
             (Err(failure), true) => {
                 Encoded::new(&Approval::denied(failure.message)).unwrap_or_else(|_| Encoded::null())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::call_forms::{ErrorForm, Ways};
-use super::call_in_step::CallInStep;
+use super::call_forms::{ArgumentCopies, ErrorForm};
+use super::call_in_step::StepToolCall;
 use super::call_record::failure_of;
 use super::{ToolError, ToolRef, fitting};
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>,
     let given: Value = serde_json::from_str(arguments).unwrap_or_default();
     let problem = |error: ToolError| failure_of(&error);
     fitting(tool.definition(), arguments).map_err(problem)?;
-    let Some(call) = CallInStep::by_name(function, Arc::clone(tool.definition())) else {
+    let Some(call) = StepToolCall::by_name(function, Arc::clone(tool.definition())) else {
         return Err(Failure::new(
             FailureKind::Unauthorized,
             format!("`{}` asks a person, and no step calls it", tool.name()),
@@ -45,7 +45,7 @@ pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>,
             (value, answer)
         }
     };
-    let ways = Ways::new(|arguments: &String| Some(arguments.clone()), |_, changed| changed.whole());
+    let ways = ArgumentCopies::new(|arguments: &String| Some(arguments.clone()), |_, changed| changed.whole());
     let forms = (
         Some((|json| Some(Ok(json.to_owned()))) as fn(&str) -> Option<Answered>),
         ErrorForm { record: |_| None, cause: |_| None, read: |_, failure| Some(Err(failure)) },

@@ -1,13 +1,13 @@
 //! Decides about a tool call in a step from its records: reuse the recorded outcome, make the call,
 //! or end the step.
 //!
-//! This module makes no call and writes no record. It applies the state saved by a reused outcome
+//! This module does not make calls or write records. It applies the state saved by a reused outcome
 //! to the step.
 
 use std::sync::Arc;
 
-use super::call_answer::CallAnswer;
-use super::call_in_step::KnownCall;
+use super::call_answer::QuestionAnswer;
+use super::call_in_step::MatchedToolCall;
 use super::call_record::lost;
 use super::held_back::HeldBack;
 use super::history::{RecordedCall, RecordedOutcome};
@@ -21,14 +21,14 @@ pub(super) enum Decided {
     /// The recorded outcome is reused.
     Over(RecordedOutcome),
     /// The call is made.
-    Made { path: StepPath, key: String, asked: bool, answer: Option<CallAnswer>, fresh: bool },
+    Made { path: StepPath, key: String, asked: bool, answer: Option<QuestionAnswer>, fresh: bool },
     /// The call waits until the step drops it, as the step did before.
     HeldBack(HeldBack),
     /// The step ends.
     Ends(Failure),
 }
 
-impl KnownCall {
+impl MatchedToolCall {
     /// Decides about the call. `readable` returns `true` if an outcome can be decoded as the
     /// function's return value.
     pub(super) fn decide(&mut self, readable: impl Fn(&RecordedOutcome) -> bool) -> Decided {
@@ -63,7 +63,7 @@ impl KnownCall {
                 // The node has already decided whether it may run again.
                 (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), _) if here.is_unfinished() && !begun.repeatable => Self::interrupted(&here),
-                // The step dropped the call, and its end is recorded, so the call is made again
+                // The step dropped the call, and its end is recorded, so the call is retried
                 // under a new path.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
@@ -118,7 +118,7 @@ impl KnownCall {
     }
 
     /// Ends the step with a question to an operator. Usually the step asks before it runs again
-    /// (`undecided_below`), so this is needed only for calls that this check does not cover.
+    /// (`undecided_writes`), so this is needed only for calls that this check does not cover.
     fn interrupted(call: &RecordedCall) -> Decided {
         let failure = undecided_failure(std::slice::from_ref(&call.path));
         Decided::Ends(failure.unwrap_or_else(|| lost("an interrupted call has no path")))

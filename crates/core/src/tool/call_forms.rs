@@ -87,12 +87,12 @@ impl<T> OnceArgument<T> for &GivenArgument<'_, T> {
 }
 
 /// Functions that clone the arguments of a call and that apply changes by middleware.
-pub struct Ways<A> {
+pub struct ArgumentCopies<A> {
     pub(super) again: fn(&A) -> Option<A>,
     pub(super) changed: fn(A, &mut ChangedArguments) -> A,
 }
 
-impl<A> Ways<A> {
+impl<A> ArgumentCopies<A> {
     pub fn new(again: fn(&A) -> Option<A>, changed: fn(A, &mut ChangedArguments) -> A) -> Self {
         Self { again, changed }
     }
@@ -281,7 +281,7 @@ impl<T, E: From<Error> + Display> FailureError<Result<T, E>> for &ReturnForm<Res
             // source must be recorded.
             cause: |value| {
                 let error = value.as_ref().err()?;
-                Cause::of(&error.to_string(), error).map(|cause| cause.into_text())
+                Cause::from_alternate_form(&error.to_string(), error).map(|cause| cause.into_text())
             },
             read: |_, failure| Some(Err(Error::Recorded(Arc::new(failure)).into())),
         }

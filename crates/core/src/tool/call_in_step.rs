@@ -15,25 +15,25 @@ use serde_json::{Map, Value};
 use tracing::{Instrument, Span};
 
 use super::call_decision::Decided;
-use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
+use super::call_forms::{ArgumentCopies, ArgumentForm, ChangedArguments};
 use super::call_record::{
-    Forms, OpenCall, Outcome, error_instead, failure_of, lost, read, read_instead, unreadable_answer,
+    Forms, OpenCall, Outcome, decode_replacement, error_from_failure, failure_of, lost, read, unreadable_answer,
 };
 use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
-use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
+use super::invoke::{BodyFailure, scope_refusal, slot, within_limit, within_size};
 use super::made_call::{Ended, Made, Stop};
-use super::step_place::{EndsStep, StepPlace, ValuePlace};
-use super::tool_body_place::ToolBodyPlace;
-use super::undecided::{undecided_below, undecided_failure};
+use super::step_place::{CurrentStep, StepEndPanic, ValueScope};
+use super::tool_body_place::ToolBodyScope;
+use super::undecided::{undecided_failure, undecided_writes};
 use super::{HiddenEffect, ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
-use crate::context::{Context, MadeBefore};
+use crate::context::{Context, PreviousCallAttempts};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
 use crate::future::at_once;
 use crate::message::{ToolCall, ToolStatus};
-use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
+use crate::middleware::{HookedCall, HookedResult, ToolHooks, ToolStep};
 use crate::panics;
 use crate::path::StepPath;
 use crate::run::{Around, Host, unless_failed_as_cancelled};
@@ -45,8 +45,8 @@ use crate::tool_definition::Effects;
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
 /// A call of a `#[tool]` function, together with the step that makes it.
-pub struct CallInStep {
-    place: Arc<StepPlace>,
+pub struct StepToolCall {
+    place: Arc<CurrentStep>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
     /// The failure of the step if it lacks a scope that the tool requires.
@@ -59,8 +59,8 @@ pub struct CallInStep {
 }
 
 /// A call with its arguments and with the journal's records of it.
-pub struct KnownCall {
-    pub(super) place: Arc<StepPlace>,
+pub struct MatchedToolCall {
+    pub(super) place: Arc<CurrentStep>,
     function: TypeId,
     pub(super) definition: Arc<ToolDefinition>,
     refused: Option<Failure>,
@@ -68,31 +68,31 @@ pub struct KnownCall {
     pub(super) arguments: Value,
     pub(super) known: Known,
     /// The paths of the call in earlier attempts, and `true` if one of them failed on its own.
-    before: MadeBefore,
+    before: PreviousCallAttempts,
     pub(super) direct: bool,
     hooks: Option<ToolHooks>,
     stand_in: Option<StandIn>,
 }
 
-impl CallInStep {
+impl StepToolCall {
     /// Finds the step that makes the call. Returns `None` outside of a step, and if the step
     /// consists of this call and the call needs no separate events.
     pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
-        let place = match StepPlace::current() {
+        let place = match CurrentStep::current() {
             Some(place) => place,
             None => {
-                if let Some(place) = ValuePlace::current() {
+                if let Some(place) = ValueScope::current() {
                     refuse_in_value(&definition(), &place);
                     return None;
                 }
-                ToolBodyPlace::for_call(&definition)?
+                ToolBodyScope::for_call(&definition)?
             }
         };
         let definition = definition();
         let refused = missing_scope(&place.cx, &definition);
         let direct = place.takes_direct(function);
         let is_plain = direct && refused.is_none();
-        // `StepPlace::of_call` already entered this call; the tool's own function is called below
+        // `CurrentStep::of_call` already entered this call; the tool's own function is called below
         // it.
         if is_plain && place.is_call() {
             return None;
@@ -105,10 +105,10 @@ impl CallInStep {
         Some(Self { place, function, definition, refused, direct, hooks, stand_in })
     }
 
-    /// Creates the call of a tool that was found by its name. Returns `None` outside of a step.
+    /// Creates the call to a tool that was found by its name. Returns `None` outside of a step.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_name(function: Option<TypeId>, definition: Arc<ToolDefinition>) -> Option<Self> {
-        let place = StepPlace::current()?;
+        let place = CurrentStep::current()?;
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
         // A tool without a Rust function gets an id that no function has.
@@ -118,7 +118,7 @@ impl CallInStep {
     }
 
     /// Adds the arguments and finds the journal's records of the call.
-    pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
+    pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> MatchedToolCall {
         let mut object = Map::new();
         let mut known = true;
         for (name, form) in arguments {
@@ -134,16 +134,16 @@ impl CallInStep {
     }
 
     /// Adds the arguments as JSON and finds the journal's records of the call.
-    pub(super) fn known(self, arguments: Value) -> KnownCall {
+    pub(super) fn known(self, arguments: Value) -> MatchedToolCall {
         let Self { place, function, definition, refused, direct, hooks, stand_in } = self;
         // The journal holds redacted arguments, so the records are matched by the redacted form.
-        let recorded = as_recorded(&place, &definition, &arguments);
+        let recorded = redacted_arguments(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
         // An unfinished call was stopped and has not failed, so it does not count as a failed
         // attempt.
         let recorded = || known.here.iter().chain(&known.earlier);
-        let before = MadeBefore {
+        let before = PreviousCallAttempts {
             key: None,
             paths: recorded().flat_map(RecordedCall::paths).collect(),
             failed: recorded().any(|call| call.begun.is_some() && !call.is_unfinished()),
@@ -152,7 +152,7 @@ impl CallInStep {
             // The node has already decided about its earlier attempts.
             known.earlier = None;
         }
-        KnownCall { place, function, definition, refused, arguments, known, before, direct, hooks, stand_in }
+        MatchedToolCall { place, function, definition, refused, arguments, known, before, direct, hooks, stand_in }
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option
 
 /// Ends the step if a tool that needs a record, an approval, a scope or a hook is called while a
 /// value is computed. Values are not recorded.
-fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
+fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
     let why = match policy {
@@ -196,11 +196,11 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
         "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or make \
          that function `async` and await it{declared}"
     );
-    EndsStep::unwind(Failure::new(FailureKind::Build, message));
+    StepEndPanic::unwind(Failure::new(FailureKind::Build, message));
 }
 
 /// Returns the arguments in the form that the journal has after redaction.
-fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value) -> Value {
+fn redacted_arguments(place: &CurrentStep, definition: &ToolDefinition, arguments: &Value) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
     let call = Arc::new(ToolCall::new("", &*definition.name, arguments.to_string()));
     match redactor.event(EventKind::ToolStarted {
@@ -215,7 +215,7 @@ fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value
     }
 }
 
-impl KnownCall {
+impl MatchedToolCall {
     fn policy(&self) -> &ToolPolicy {
         &self.definition.policy
     }
@@ -245,7 +245,7 @@ impl KnownCall {
         self,
         resources: Option<Context>,
         arguments: A,
-        ways: Ways<A>,
+        ways: ArgumentCopies<A>,
         body: F,
         forms: Forms<O>,
     ) -> O
@@ -288,7 +288,7 @@ impl KnownCall {
                 }
             }
         };
-        let ways = Ways { again: |_| None, changed };
+        let ways = ArgumentCopies { again: |_| None, changed };
         let place = Arc::clone(&self.place);
         let failure = match at_once(self.call(resources, (arguments, ways), body, &forms, false)) {
             Some(Ok(value)) => return value,
@@ -311,14 +311,14 @@ impl KnownCall {
                 Failure::new(FailureKind::Build, message)
             }
         };
-        match error_instead(&forms, &failure).filter(|_| panics::abort()) {
+        match error_from_failure(&forms, &failure).filter(|_| panics::abort()) {
             // Panics abort, so the step cannot be unwound. It continues without tool calls, and its
             // result is discarded.
             Some(error) => {
                 place.end_step(failure);
                 error
             }
-            None => EndsStep::unwind(failure),
+            None => StepEndPanic::unwind(failure),
         }
     }
 
@@ -327,7 +327,7 @@ impl KnownCall {
     async fn call<A, O, F, T>(
         mut self,
         resources: Option<Context>,
-        (arguments, ways): (A, Ways<A>),
+        (arguments, ways): (A, ArgumentCopies<A>),
         body: F,
         forms: &Forms<O>,
         waits: bool,
@@ -387,7 +387,7 @@ impl KnownCall {
         };
         let mut open = OpenCall::begin((&cx, self.place.cx.path()), &self.definition, call, given, answered.is_some());
         // The start must be stored before the effect begins.
-        if let Err(error) = self.keep_start(&cx, waits).await {
+        if let Err(error) = self.store_start(&cx, waits).await {
             open.settle();
             return Err(Failure::from(&Error::Store(error)).into());
         }
@@ -467,7 +467,7 @@ impl KnownCall {
     ///
     /// A call that cannot wait only polls the store once and relies on the stored start of its
     /// node. An error that the store returns at once is reported.
-    async fn keep_start(&self, cx: &Context, waits: bool) -> Result<(), StoreError> {
+    async fn store_start(&self, cx: &Context, waits: bool) -> Result<(), StoreError> {
         let log = &cx.run().log;
         match waits {
             true => log.commit().await,
@@ -507,7 +507,7 @@ impl KnownCall {
             cx.begin_attempt();
             if !(fresh && attempt == 1)
                 && cx.run().may_have_stopped(cx.path())
-                && let Some(failure) = undecided_failure(&undecided_below(cx.run(), cx.path(), false))
+                && let Some(failure) = undecided_failure(&undecided_writes(cx.run(), cx.path(), false))
             {
                 // The poller of the step drops this future.
                 self.place.end_step(failure);
@@ -525,7 +525,9 @@ impl KnownCall {
                         let (value, answer) = body(cx.clone(), arguments).await;
                         (Some(value), answer)
                     }
-                    Some(stand_in) => read_instead(forms, call, stand_in.call(&call.arguments, Some(cx.path())).await),
+                    Some(stand_in) => {
+                        decode_replacement(forms, call, stand_in.call(&call.arguments, Some(cx.path())).await)
+                    }
                 }
             });
             let made = match within_limit(&cx, called, timeout).await {
@@ -536,8 +538,8 @@ impl KnownCall {
                 Err(overrun) => {
                     let answer = Err(overrun.error(self.definition.catalogue_name(), self.policy().effects));
                     let panic = match overrun {
-                        Overrun::Panic(panic) => Some(panic),
-                        Overrun::Time(_) => None,
+                        BodyFailure::Panic(panic) => Some(panic),
+                        BodyFailure::Time(_) => None,
                     };
                     Made { value: None, answer, panic }
                 }
@@ -545,9 +547,9 @@ impl KnownCall {
             let (Err(error), Some(next)) = (&made.answer, next) else { return made };
             // The function's own error type may hide the kind of a failure below it;
             // `final_failure_in` finds it.
-            let failure = StepPlace::final_failure_in(error).unwrap_or_else(|| failure_of(error));
+            let failure = CurrentStep::final_failure_in(error).unwrap_or_else(|| failure_of(error));
             // A panic that ends the step is not a failure of the tool, so it is not retried.
-            let is_ours = made.panic.as_ref().is_some_and(|panic| EndsStep::of(&**panic).is_some());
+            let is_ours = made.panic.as_ref().is_some_and(|panic| StepEndPanic::from_panic(&**panic).is_some());
             let is_own = made.value.is_some() || self.stand_in.is_some() && made.panic.is_none();
             if is_ours || is_own && !is_worth_another(&failure) {
                 return made;
@@ -580,7 +582,7 @@ impl KnownCall {
             Ended::Made(made) => {
                 let error = made.error(forms);
                 let (answer, value) = made.split();
-                (HookedAnswer::of_tool(open.result(answer)), Some((value, error)))
+                (HookedResult::of_tool(open.result(answer)), Some((value, error)))
             }
         };
         // Kept to find out if a hook changes the result.

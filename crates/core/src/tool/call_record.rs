@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
-/// The effect of a recorded outcome on the step.
+/// A decoded outcome.
 pub(super) enum Outcome<O> {
     Value(O),
     Ends(Failure),
@@ -32,7 +32,7 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
     let failure = || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
     match (result.status, answered_by) {
         (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
-        // The function did not return these, so its error type cannot express them.
+        // The function did not return these outcomes, so its error type cannot represent them.
         (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _) | (_, Some(_)) => {
             Some(Outcome::Ends(failure()))
         }
@@ -42,16 +42,16 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
 
 /// Creates an error of the function's own type for a call that was denied. Returns `None` if the
 /// type can be decoded neither from the failure nor from its text.
-pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
+pub(super) fn error_from_failure<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
     let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
     // `agentflow::Error` is decoded from the failure, and a `String` from its message.
     let whole = Encoded::new(failure).ok().and_then(read);
     whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
 }
 
-/// Decodes the answer of a replacement into the function's value. Without a value, the answer is an
-/// error that explains why.
-pub(super) fn read_instead<O>(
+/// Decodes the answer of a replacement, such as a mock, into the return value of the function. If
+/// that fails, returns `None` and an error that explains why.
+pub(super) fn decode_replacement<O>(
     forms: &Forms<O>,
     call: &ToolCall,
     answered: Result<ToolOutput, ReplacedError>,
@@ -91,7 +91,7 @@ pub(super) fn failure_of(error: &ToolError) -> Failure {
     Failure::new(error.status().as_str(), error.message())
 }
 
-/// Creates the failure for an inconsistency: a call that ended without a usable value.
+/// Creates the failure for a call that ended without a usable value, which should not happen.
 pub(super) fn lost(why: &str) -> Failure {
     Failure::new(FailureKind::Value, why)
 }
@@ -129,7 +129,7 @@ pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
     }
 }
 
-/// Returns the effects that the tool declared when a started call began.
+/// Returns the effects of the tool as recorded at the start of the call.
 pub(crate) fn effects_of_begun(shared: &RunShared, call: &StepPath) -> Effects {
     let recorded = shared.log.records_where(|path| path == call);
     let began = recorded.into_iter().rev().find_map(|(.., kind)| match kind {
@@ -171,7 +171,7 @@ impl OpenCall {
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
         let policy = (!answered).then_some(&definition.policy);
-        // From now on, a step that is stopped may contain a call that must not be repeated.
+        // If a step is stopped from now on, it may contain a call that must not be repeated.
         if policy.is_some_and(|policy| !policy.is_repeatable()) {
             shared.note_write();
         }
@@ -190,7 +190,7 @@ impl OpenCall {
         Arc::clone(&self.call)
     }
 
-    /// Marks the call as closed without an end record, because the store failed.
+    /// Prevents the end record on drop. Called if the store failed.
     pub(super) fn settle(&mut self) {
         self.open = false;
     }
@@ -213,7 +213,7 @@ impl OpenCall {
                     outcome.saved = states.end(&self.path, None);
                     if states.saved_by(&self.path).is_some() {
                         let is_it = |path: &StepPath| *path == self.path || self.made_before.contains(path);
-                        states.hand_up(&self.path, &self.step, self.shared.log.place_of(is_it));
+                        states.merge_into_parent(&self.path, &self.step, self.shared.log.place_of(is_it));
                     }
                 }
                 _ => states.discard(&self.path),
@@ -239,9 +239,9 @@ impl Drop for OpenCall {
                 true => self.shared.cancel_reason(),
                 false => why_dropped().into(),
             };
-            // The step dropped the call. The record must have an end, and it must not look like a
-            // known outcome.
-            let problem = format!("{why} while this tool was running; {}", self.effects.when_stopped());
+            // The step dropped the call, so its outcome is unknown. The record still needs an end,
+            // with a status that claims no outcome.
+            let problem = format!("{why} while this tool was running; {}", self.effects.describe_interrupted());
             self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
         }
     }

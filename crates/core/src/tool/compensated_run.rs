@@ -16,18 +16,18 @@ use crate::store::StoreError;
 #[derive(Default)]
 pub(crate) struct Compensation {
     asked: bool,
-    begun: Option<Box<BegunCompensation>>,
+    begun: Option<Box<StartedCompensation>>,
 }
 
 /// The recorded reason for which a run compensates its calls.
-pub(crate) struct BegunCompensation {
+pub(crate) struct StartedCompensation {
     error: Arc<Failure>,
     cancelled: Option<Arc<str>>,
 }
 
-impl BegunCompensation {
+impl StartedCompensation {
     /// Reads a record of the run itself. Returns `None` if it does not start a compensation.
-    fn of(kind: &EventKind) -> Option<Self> {
+    fn from_event(kind: &EventKind) -> Option<Self> {
         match kind {
             EventKind::RunCompensating { error, cancelled, .. } => {
                 Some(Self { error: Arc::clone(error), cancelled: cancelled.clone() })
@@ -42,9 +42,9 @@ impl BegunCompensation {
     }
 
     /// Returns the last compensation that a journal starts.
-    pub(crate) fn of_journal<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
+    pub(crate) fn from_journal<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
         let of_run = events.into_iter().filter(|event| event.path.is_root());
-        of_run.filter_map(|event| Self::of(&event.kind)).last()
+        of_run.filter_map(|event| Self::from_event(&event.kind)).last()
     }
 }
 
@@ -55,7 +55,7 @@ impl Compensation {
 
     /// Applies a record of the run itself that an earlier process wrote.
     pub(crate) fn replay(&mut self, kind: &EventKind) {
-        if let Some(begun) = BegunCompensation::of(kind) {
+        if let Some(begun) = StartedCompensation::from_event(kind) {
             self.begun = Some(Box::new(begun));
         }
     }
@@ -65,7 +65,7 @@ impl Compensation {
     }
 
     /// Takes the compensation that must be continued.
-    pub(crate) fn take_begun(&mut self) -> Option<Box<BegunCompensation>> {
+    pub(crate) fn take_begun(&mut self) -> Option<Box<StartedCompensation>> {
         self.begun.take()
     }
 }
@@ -78,7 +78,7 @@ impl Compensation {
 pub(crate) async fn compensated<R: InSegment>(run: &mut R, cx: Context, error: Error) -> Result<Error, StoreError> {
     let failure = Arc::new(Failure::from(&error));
     run.record_own(EventKind::RunCompensating { error: failure, cancelled: None, by: None });
-    Ok(error.with_not_undone(undo(run, cx, false).await?))
+    Ok(error.with_uncompensated(undo(run, cx, false).await?))
 }
 
 /// Compensates a cancelled run after its running steps have ended. Returns the error with which the
@@ -93,9 +93,9 @@ pub(crate) async fn compensated_cancelled<R: InSegment>(
 ) -> Result<Error, StoreError> {
     // Each started step needs an end event before the compensation starts.
     run.close_steps_cancelled(reason);
-    run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)).asked_by(cx.run().cancelled_by()));
+    run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)).with_operator(cx.run().cancelled_by()));
     let left = undo(run, cx, true).await?;
-    Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_not_undone(left))
+    Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_uncompensated(left))
 }
 
 /// Continues the compensation that an earlier process has started, and records the end of the run.
@@ -105,16 +105,16 @@ pub(crate) async fn compensated_cancelled<R: InSegment>(
 pub(crate) async fn continue_compensating<R: InSegment>(
     run: &mut R,
     cx: Context,
-    begun: BegunCompensation,
+    begun: StartedCompensation,
 ) -> Result<Error, StoreError> {
     let left = undo(run, cx, begun.is_cancelled()).await?;
     Ok(match begun.cancelled {
         Some(reason) => {
             run.record_cancelled(&reason);
-            Error::Cancelled { reason }.with_not_undone(left)
+            Error::Cancelled { reason }.with_uncompensated(left)
         }
         None => {
-            let error = Error::Recorded(begun.error).with_not_undone(left);
+            let error = Error::Recorded(begun.error).with_uncompensated(left);
             run.record_failed(&error);
             error
         }

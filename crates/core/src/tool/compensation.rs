@@ -15,11 +15,11 @@ use super::Tool;
 use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
 #[cfg(feature = "dynamic")]
-use super::invoke::{SeenTo, hooked};
-use super::invoke::{is_granted, undo_hooked, within_limit};
-use super::undo_check::undo_misfit;
+use super::invoke::{CallSite, hooked};
+use super::invoke::{compensate_with_hooks, is_granted, within_limit};
+use super::undo_check::compensation_mismatch;
 use super::{NeededResource, ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
-use crate::context::{Context, MadeBefore};
+use crate::context::{Context, PreviousCallAttempts};
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{EventKind, NotUndone, RunId};
 use crate::future::BoxFuture;
@@ -27,7 +27,8 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
-    Around, DoneCall, DoneCalls, Host, RunShared, RunState, Undo, UndoState, check_resources, read_events,
+    Around, CompensableCall, CompensationPlan, CompensationState, Host, RunShared, RunState, Undo, check_resources,
+    read_events,
 };
 use crate::store::StoreError;
 
@@ -54,11 +55,11 @@ pub(crate) async fn compensate(cx: &Context) -> Result<(u32, Vec<NotUndone>), St
     for Undo { call, state } in done_calls(cx.host(), shared).await?.undos() {
         // Each state is handled in the order of the journal, last call first.
         let ended = match state {
-            UndoState::Undone => Ok(()),
-            UndoState::Left(problem) => Err(problem),
-            UndoState::Interrupted => Err(interrupted(cx, &call).await?),
-            UndoState::Owed { .. } if shared.gives_up_all() => Err(GIVEN_UP.into()),
-            UndoState::Owed { result, .. } => undo(cx, &call, &result).await?,
+            CompensationState::Undone => Ok(()),
+            CompensationState::Left(problem) => Err(problem),
+            CompensationState::Interrupted => Err(interrupted(cx, &call).await?),
+            CompensationState::Owed { .. } if shared.gives_up_all() => Err(GIVEN_UP.into()),
+            CompensationState::Owed { result, .. } => undo(cx, &call, &result).await?,
         };
         shared.has_given_up();
         match ended {
@@ -72,13 +73,13 @@ pub(crate) async fn compensate(cx: &Context) -> Result<(u32, Vec<NotUndone>), St
 /// The reason recorded for a compensation that was abandoned.
 const GIVEN_UP: &str = "the program was about to end, so it was not undone";
 
-async fn done_calls(host: &Arc<Host>, shared: &RunShared) -> Result<DoneCalls, StoreError> {
+async fn done_calls(host: &Arc<Host>, shared: &RunShared) -> Result<CompensationPlan, StoreError> {
     Ok(match host.store.as_ref().filter(|_| shared.log.is_durable()) {
         // Read the whole journal from the store: in memory, a snapshot may replace the records
         // below a finished step.
-        Some(store) => DoneCalls::of(&read_events(store, &shared.id, 0).await?),
+        Some(store) => CompensationPlan::from_events(&read_events(store, &shared.id, 0).await?),
         None => {
-            let mut done = DoneCalls::default();
+            let mut done = CompensationPlan::default();
             shared.log.all_below(&StepPath::root()).iter().for_each(|(_, path, kind)| done.apply(path, kind));
             done
         }
@@ -96,7 +97,7 @@ pub(crate) async fn can_compensate(
     name: &Arc<str>,
     resources: Option<&Resources>,
 ) -> Result<()> {
-    let mut done = DoneCalls::of(&read_events(&host.require_store()?, run, 0).await?);
+    let mut done = CompensationPlan::from_events(&read_events(&host.require_store()?, run, 0).await?);
     let newer = done.take_newer();
     let undos = done.undos();
     let owed = |problem: String| {
@@ -108,7 +109,7 @@ pub(crate) async fn can_compensate(
     if let Some(newer) = newer {
         return Err(owed(newer.problem()));
     }
-    for Undo { call, .. } in undos.iter().filter(|undo| matches!(undo.state, UndoState::Owed { .. })) {
+    for Undo { call, .. } in undos.iter().filter(|undo| matches!(undo.state, CompensationState::Owed { .. })) {
         let problem = match found(host, &call.by).await {
             Ok(tool) => {
                 let needs = resources.map(|resources| {
@@ -144,7 +145,7 @@ pub(crate) async fn check_compensations(
         let problem = match found(host, by).await {
             Ok(undo) => (!is_granted(undo.definition(), granted))
                 .then(|| format!("may not be called by this run; {}", grants_for(undo.definition())))
-                .or_else(|| undo_misfit(tool, answers.as_ref(), undo.definition())),
+                .or_else(|| compensation_mismatch(tool, answers.as_ref(), undo.definition())),
             Err(problem) => Some(format!("is not known here: {problem}")),
         };
         if let Some(problem) = problem {
@@ -165,11 +166,11 @@ fn grants_for(tool: &ToolDefinition) -> String {
 
 /// Records that the process stopped in the middle of a compensation that must not be repeated.
 /// Returns the problem as text.
-async fn interrupted(cx: &Context, call: &DoneCall) -> Result<Arc<str>, StoreError> {
+async fn interrupted(cx: &Context, call: &CompensableCall) -> Result<Arc<str>, StoreError> {
     let path = call.undo_path();
     let undo = ToolCall::new(path.to_string(), &*call.by, "{}");
-    let DoneCall { by, .. } = call;
-    let recorded = RunState::of_records(&cx.run().log.all_below(&path));
+    let CompensableCall { by, .. } = call;
+    let recorded = RunState::from_records(&cx.run().log.all_below(&path));
     let problem = match recorded.asking_in_undo(Some(&path)) {
         Some(question) => format!(
             "the program stopped while `{by}` waited for the answer to `{question}`, and `{by}` may not be called a second \
@@ -186,7 +187,7 @@ async fn interrupted(cx: &Context, call: &DoneCall) -> Result<Arc<str>, StoreErr
 
 /// Compensates one call. The compensating tool's own policy decides about retries. A cancellation
 /// that arrives meanwhile abandons the compensation.
-async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Result<(), Arc<str>>, StoreError> {
+async fn undo(cx: &Context, done: &CompensableCall, result: &ToolResult) -> Result<Result<(), Arc<str>>, StoreError> {
     let (shared, path) = (cx.run(), done.undo_path());
     let arguments = match done.arguments(result) {
         Ok(arguments) => arguments,
@@ -197,7 +198,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         Err(problem) => return Ok(Err(problem.into())),
     };
     let call = Arc::new(ToolCall::new(path.to_string(), &*tool.definition().name, arguments));
-    let cx = cx.of_call(path, &call.id, MadeBefore::default(), cx.resources());
+    let cx = cx.of_call(path, &call.id, PreviousCallAttempts::default(), cx.resources());
     let of = ToolHost { host: cx.host(), resources: cx.resources() };
     let tool = match tool.within(of) {
         Some(Ok(tool)) => tool,
@@ -210,14 +211,14 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         open.settle();
         return Err(error);
     }
-    // The tool's own time-out is applied by `undo_hooked`.
+    // The tool's own time-out is applied by `compensate_with_hooks`.
     let limit = if tool.definition().policy.timeout.is_some() { None } else { Some(LIMIT) };
-    let called = pin!(Some(Box::pin(within_limit(&cx, undo_hooked(&*tool, &cx, &call, cx.grants()), limit))));
+    let called = pin!(Some(Box::pin(within_limit(&cx, compensate_with_hooks(&*tool, &cx, &call, cx.grants()), limit))));
     let ended = tokio::select! {
         biased;
         (ended, _) = Around::tool_call(cx.depth(), called) => match ended {
             Ok(ended) => ended,
-            Err(overrun) => open.result(Err(overrun.undo_error(&done.by))),
+            Err(overrun) => open.result(Err(overrun.compensation_error(&done.by))),
         },
         () = shared.until_given_up() => {
             let problem = format!(
@@ -246,12 +247,12 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
 /// # Errors
 /// The store fails.
 #[cfg(feature = "dynamic")]
-pub(crate) async fn invoke_undoable(
+pub(crate) async fn invoke_compensable(
     tool: &dyn Tool,
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
 ) -> Result<ToolResult, StoreError> {
     let definition = tool.definition();
     let is_recorded = definition.policy.compensate.is_some() || cx.host().records_calls;
@@ -259,7 +260,7 @@ pub(crate) async fn invoke_undoable(
         return Ok(hooked(tool, cx, call, granted, seen_to).await);
     }
     let path = cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0);
-    let cx = cx.of_call(path, &call.id, MadeBefore::default(), cx.resources());
+    let cx = cx.of_call(path, &call.id, PreviousCallAttempts::default(), cx.resources());
     let mut open = OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
     if let Err(error) = cx.run().log.commit().await {
         open.settle();
@@ -271,7 +272,7 @@ pub(crate) async fn invoke_undoable(
 }
 
 /// Returns the linked tool with this name, if it is unique.
-fn linked_one(name: &str) -> Result<ToolRef, String> {
+fn unique_linked_tool(name: &str) -> Result<ToolRef, String> {
     let mut of_name = linked_tools().iter().filter(|tool| tool.name() == name);
     match (of_name.next(), of_name.next()) {
         (Some(tool), None) => Ok(tool.clone()),
@@ -287,6 +288,6 @@ async fn find(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
 async fn found(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
     match host.part::<FindTool>() {
         Some(FindTool(find)) => find(host, name).await.map_err(|error| error.to_string()),
-        None => linked_one(name),
+        None => unique_linked_tool(name),
     }
 }

@@ -84,7 +84,7 @@ impl FnTool {
             .to_value();
         // `()` has the schema `null`. A model calls such a tool with an empty object.
         let schema = if schema["type"] == "null" { no_arguments() } else { closed(schema) };
-        Self::of(ToolDefinition::new(name, description, schema), body, true)
+        Self::from_definition(ToolDefinition::new(name, description, schema), body, true)
     }
 
     /// Creates a tool whose schema is known only at run time.
@@ -113,7 +113,7 @@ impl FnTool {
         let parameters = definition.parameters.clone();
         // A `null` counts as an omitted argument if the schema does not allow `null`.
         let body = move |cx, arguments: Value| body(cx, without_nulls(&parameters, arguments));
-        Self::of(definition, body, false)
+        Self::from_definition(definition, body, false)
     }
 
     /// Creates a tool that returns its answer as a stream of text pieces. Each piece is emitted
@@ -149,7 +149,7 @@ impl FnTool {
                 let mut pieces = pin!(pieces);
                 let mut whole = String::new();
                 while let Some(piece) = pieces.next().await {
-                    let piece = piece.map_err(|error| ToolError::of(&error))?;
+                    let piece = piece.map_err(|error| ToolError::from_error(&error))?;
                     // The limit of the policy is checked at the end. This one bounds the memory
                     // until then.
                     if whole.len() + piece.as_ref().len() > MOST_STREAMED {
@@ -168,7 +168,7 @@ impl FnTool {
 
     /// Creates a tool from a definition that fits the type of the arguments. `is_typed` is `true`
     /// if the type checks them.
-    pub(super) fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
+    pub(super) fn from_definition<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
     where
         A: DeserializeOwned,
         O: ToolReturn,
@@ -188,7 +188,7 @@ impl FnTool {
                     let arguments = read_whole(&arguments, &described.parameters)?;
                     match body(cx, arguments).await {
                         Ok(output) => output.to_output(),
-                        Err(error) => Err(ToolError::of(&error)),
+                        Err(error) => Err(ToolError::from_error(&error)),
                     }
                 })
             }),
@@ -225,7 +225,7 @@ fn no_arguments() -> Value {
 }
 
 /// Returns `true` if a schema equals [`no_arguments`].
-fn takes_none(schema: &Value) -> bool {
+fn is_no_arguments(schema: &Value) -> bool {
     schema.as_object().is_some_and(|fields| fields.len() == 3)
         && schema["type"] == "object"
         && schema["properties"].as_object().is_some_and(serde_json::Map::is_empty)
@@ -250,7 +250,7 @@ pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -
     let text = given(arguments);
     let names = names_in(text)?;
     // Types such as `()` deserialize from `null`, but models send `{}`.
-    if takes_none(schema)
+    if is_no_arguments(schema)
         && let Ok(arguments) = A::deserialize(Value::Null)
     {
         return match names.is_empty() {

@@ -1,4 +1,4 @@
-//! `EarlierAttempts`: the records of earlier attempts of a step or a tool call. The call of an
+//! `EarlierAttempts`: the records of earlier attempts of a step or a tool call. The call to an
 //! agent or a workflow uses them to find the work it has already done.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct EarlierAttempts<'c> {
 
 impl<'c> EarlierAttempts<'c> {
     /// Reads the records. Returns `None` in the first attempt.
-    pub(crate) fn of(cx: &'c Context) -> Option<Self> {
+    pub(crate) fn read(cx: &'c Context) -> Option<Self> {
         let (before, _) = cx.made_before();
         if cx.failed_attempts() == 0 && before.is_empty() {
             return None;

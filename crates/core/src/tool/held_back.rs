@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::step_place::StepPlace;
+use super::step_place::CurrentStep;
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A call that its step had dropped, and that the step made again after it was stopped.
 pub(crate) struct HeldBack {
     /// The step that made the call. `None` for a tool that an agent calls.
-    place: Option<Arc<StepPlace>>,
+    place: Option<Arc<CurrentStep>>,
     question: Failure,
     patience: Duration,
 }
@@ -24,7 +24,7 @@ pub(crate) struct HeldBack {
 impl HeldBack {
     /// Creates the call. `lived` is the execution time of `what` before it was dropped.
     pub(crate) fn at(
-        place: Option<Arc<StepPlace>>,
+        place: Option<Arc<CurrentStep>>,
         path: &StepPath,
         what: impl std::fmt::Display,
         lived: Duration,

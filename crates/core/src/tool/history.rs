@@ -1,6 +1,6 @@
 //! The tool calls that a step has recorded, in this process or an earlier one.
 //!
-//! `History` matches a call that the step makes again with its record, by tool name and arguments.
+//! `StepCallHistory` matches a call that the step makes again with its record, by tool name and arguments.
 //! It reads the journal and decides nothing: `call_decision.rs` decides between the recorded
 //! outcome and a new call.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ToolPolicy;
-use super::call_answer::CallAnswer;
+use super::call_answer::QuestionAnswer;
 use super::call_record::call_was_dropped;
 use super::undecided::asks;
 use crate::context::{Context, attempt_of};
@@ -26,7 +26,7 @@ use crate::value::Encoded;
 
 /// The recorded calls of a step.
 #[derive(Default)]
-pub(super) struct History {
+pub(super) struct StepCallHistory {
     /// Calls of the current attempt.
     here: Vec<RecordedCall>,
     /// Calls of attempts that failed before.
@@ -47,7 +47,7 @@ pub(super) struct RecordedCall {
     pub(super) arguments: Value,
     /// The question that a person was sent about the call.
     pub(super) asked: Option<Arc<ApprovalRequest>>,
-    pub(super) answer: Option<CallAnswer>,
+    pub(super) answer: Option<QuestionAnswer>,
     pub(super) begun: Option<Begun>,
     pub(super) outcome: Option<RecordedOutcome>,
     /// `true` if an operator let the step run again after this call.
@@ -132,7 +132,7 @@ impl RecordedCall {
                 self.arguments = request.payload.decode().unwrap_or_default();
             }
             EventKind::ApprovalResolved { answer, by } => {
-                self.answer = Some(CallAnswer::recorded(self.asked.as_deref(), answer, by));
+                self.answer = Some(QuestionAnswer::recorded(self.asked.as_deref(), answer, by));
             }
             EventKind::ToolStarted { call, effects, idempotent, given, .. } => {
                 // `given` holds the caller's arguments if middleware changed them, and the step
@@ -180,7 +180,7 @@ impl RecordedCall {
     }
 }
 
-impl History {
+impl StepCallHistory {
     /// Reads the calls that are recorded below a step.
     ///
     /// If this is a tool call that earlier attempts made at other paths, the calls below those
@@ -305,7 +305,7 @@ impl History {
     }
 
     /// Returns a recorded call with effects that the repeated step did not make again, although it
-    /// made new calls of the same tool.
+    /// made new calls to the same tool.
     pub(super) fn left_over(&self) -> Option<(&str, &Value)> {
         let wrote = |call: &&RecordedCall| {
             !call.used && call.begun.as_ref().is_some_and(|begun| begun.effects == Effects::Write)

@@ -21,10 +21,10 @@ use tracing::Instrument;
 use super::call_record::failure_of;
 use super::call_retry::{is_worth_another, pause_after};
 use super::parameters::read_object;
-use super::step_place::StepPlace;
+use super::step_place::CurrentStep;
 use super::time_limit::TimeLimit;
-use super::told_call::ToldCall;
-use super::tool_body_place::ToolBodyPlace;
+use super::told_call::DetachedToolCall;
+use super::tool_body_place::ToolBodyScope;
 use super::{
     Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef, is_dotted,
     wire_name,
@@ -33,7 +33,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::RunId;
 use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
-use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
+use crate::middleware::{HookedResult, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
 use crate::telemetry;
 
@@ -42,7 +42,7 @@ const HEAD: usize = 1024;
 
 /// The owner of a call's attempts, time-out and concurrency slot.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum SeenTo {
+pub(crate) enum CallSite {
     /// The call itself. It is recorded at the context's path.
     Recorded,
     /// The call itself. It has no records.
@@ -59,7 +59,7 @@ pub(crate) enum SeenTo {
     ByStep,
 }
 
-impl SeenTo {
+impl CallSite {
     /// Returns `true` if this module applies the attempts, the time-out and the slot.
     fn here(self) -> bool {
         #[cfg(feature = "dynamic")]
@@ -80,7 +80,7 @@ impl SeenTo {
 }
 
 /// Calls a tool. Dropping the future cancels the tool.
-async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: SeenTo) -> ToolResult {
+async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: CallSite) -> ToolResult {
     invoke_with_room(tool, cx, call, granted, seen_to, None).await
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn invoke_with_room(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
     room: Option<usize>,
 ) -> ToolResult {
     let definition = tool.definition();
@@ -98,7 +98,7 @@ pub(crate) async fn invoke_with_room(
     let outcome = match refusal(definition, granted, seen_to.name_in(definition, call)) {
         Some(refusal) => Err(refusal),
         None => {
-            let seen_to = if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to };
+            let seen_to = if is_call_of_step(tool) { CallSite::ByStep } else { seen_to };
             attempts(tool, cx, call, granted, seen_to, room).await
         }
     };
@@ -116,21 +116,31 @@ pub(crate) async fn invoke_with_room(
 
 /// Calls a tool for a caller that records nothing, with a span and the hooks of the runtime's
 /// middleware. Outside of a run, the runtime's sinks also receive the events of the call.
-pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+pub(crate) async fn invoke_with_hooks(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+) -> ToolResult {
     // If the call belongs to the current step, the step records the events.
-    let told = if is_call_of_step(tool) { None } else { ToldCall::new(cx, &tool.definition().name) };
+    let told = if is_call_of_step(tool) { None } else { DetachedToolCall::new(cx, &tool.definition().name) };
     match told {
-        None => hooked(tool, cx, call, granted, SeenTo::Here).await,
+        None => hooked(tool, cx, call, granted, CallSite::Here).await,
         Some(mut told) => {
             let cx = told.cx().clone();
-            with_hooks(tool, &cx, call, granted, SeenTo::Here, Some(&mut told)).await
+            with_hooks(tool, &cx, call, granted, CallSite::Here, Some(&mut told)).await
         }
     }
 }
 
 /// Calls a tool that compensates another call, with the hooks of the runtime's middleware.
-pub(crate) async fn undo_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
-    hooked(tool, cx, call, granted, SeenTo::Undo).await
+pub(crate) async fn compensate_with_hooks(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+) -> ToolResult {
+    hooked(tool, cx, call, granted, CallSite::Undo).await
 }
 
 /// Calls a tool with the hooks of the runtime's middleware. `seen_to` selects who applies the
@@ -140,7 +150,7 @@ pub(crate) async fn hooked(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
 ) -> ToolResult {
     with_hooks(tool, cx, call, granted, seen_to, None).await
 }
@@ -150,8 +160,8 @@ async fn with_hooks(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
-    mut told: Option<&mut ToldCall>,
+    seen_to: CallSite,
+    mut told: Option<&mut DetachedToolCall>,
 ) -> ToolResult {
     let definition = tool.definition();
     let around = ToolHooks::of_host(cx.host());
@@ -178,7 +188,7 @@ async fn with_hooks(
     }
     let mut answer = match answered {
         Some(answer) => answer,
-        None => HookedAnswer::of_tool(traced(tool, cx, &call, granted, seen_to).await),
+        None => HookedResult::of_tool(traced(tool, cx, &call, granted, seen_to).await),
     };
     if let Err(error) = hooked.after(&mut answer).await {
         answer.result = Arc::new(failed(error));
@@ -190,7 +200,7 @@ async fn with_hooks(
 }
 
 /// Calls a tool within its span, without hooks.
-async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: SeenTo) -> ToolResult {
+async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: CallSite) -> ToolResult {
     if is_call_of_step(tool) {
         return invoke(tool, cx, call, granted, seen_to).await;
     }
@@ -207,7 +217,7 @@ async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
 fn is_call_of_step(tool: &dyn Tool) -> bool {
     tool.announces_itself()
         && Around::has_place()
-        && ToolBodyPlace::current().is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
+        && ToolBodyScope::current().is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
 }
 
 /// Returns `true` if a run may call a tool.
@@ -221,15 +231,15 @@ fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> O
     if let Some(refusal) = scope_refusal(definition, granted, called) {
         return Some(refusal);
     }
-    if is_agreed(definition, granted) {
+    if is_approved(definition, granted) {
         return None;
     }
     let refusal = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
     Some(ToolError::with_status(ToolStatus::Unauthorized, refusal).remedy(approval_remedy(&definition.name)))
 }
 
-/// Returns `true` if calls of the tool need no person's approval in a run with these grants.
-fn is_agreed(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
+/// Returns `true` if calls to the tool need no person's approval in a run with these grants.
+fn is_approved(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
     let ToolDefinition { name, policy, .. } = definition;
     let agreed = |scope: &Arc<str>| {
         let approved = scope.strip_prefix("approve:");
@@ -256,7 +266,7 @@ pub(crate) fn warn_unanswerable<'t>(
 ) {
     for tool in tools {
         let definition = tool.definition();
-        if !tool.asks() && is_agreed(definition, granted) {
+        if !tool.asks() && is_approved(definition, granted) {
             continue;
         }
         let remedy = match tool.asks() {
@@ -282,7 +292,7 @@ async fn attempts(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
     room: Option<usize>,
 ) -> Result<ToolOutput, ToolError> {
     let policy = &tool.definition().policy;
@@ -306,7 +316,7 @@ async fn retried(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
     room: Option<usize>,
     retries: u32,
 ) -> Result<ToolOutput, ToolError> {
@@ -323,7 +333,7 @@ async fn retried(
         if attempt > retries || is_final {
             return outcome;
         }
-        pause_after(cx, attempt, failure, matches!(seen_to, SeenTo::Recorded | SeenTo::Undo)).await;
+        pause_after(cx, attempt, failure, matches!(seen_to, CallSite::Recorded | CallSite::Undo)).await;
         attempt += 1;
     }
 }
@@ -334,7 +344,7 @@ async fn run(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    seen_to: SeenTo,
+    seen_to: CallSite,
     room: Option<usize>,
 ) -> Result<ToolOutput, ToolError> {
     let definition = tool.definition();
@@ -345,7 +355,7 @@ async fn run(
     };
     // A call of the current step is replaced by the step.
     let stand_in =
-        if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
+        if seen_to == CallSite::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
     let inside = body_place(tool, cx, granted, seen_to);
     // The body of a sync tool runs inside `call` itself, so the call must happen inside
     // `catch_unwind`.
@@ -368,7 +378,7 @@ async fn run(
         Err(overrun) => {
             let name = seen_to.name_in(definition, call);
             Err(match seen_to {
-                SeenTo::Undo => overrun.undo_error(name),
+                CallSite::Undo => overrun.compensation_error(name),
                 _ => overrun.error(name, policy.effects),
             })
         }
@@ -377,11 +387,11 @@ async fn run(
 
 /// Creates the place where calls in the tool's body are recorded. Returns `None` for a call in a
 /// step, whose body uses the place of the step.
-fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: SeenTo) -> Option<Arc<ToolBodyPlace>> {
+fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: CallSite) -> Option<Arc<ToolBodyScope>> {
     let undoes = match seen_to {
-        SeenTo::Recorded => cx.run().log.compensates(),
-        SeenTo::Undo => false,
-        SeenTo::Here if StepPlace::current().is_none() => false,
+        CallSite::Recorded => cx.run().log.compensates(),
+        CallSite::Undo => false,
+        CallSite::Here if CurrentStep::current().is_none() => false,
         _ => return None,
     };
     // Calls in the body have the grants of this call, which may differ from the run's grants.
@@ -389,10 +399,10 @@ fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: Seen
         true => cx.clone(),
         false => cx.clone().granted(&granted.into()),
     };
-    ToolBodyPlace::of_call(tool, cx, undoes)
+    ToolBodyScope::of_call(tool, cx, undoes)
 }
 
-/// Waits for a concurrency slot if the policy limits the number of concurrent calls of the tool.
+/// Waits for a concurrency slot if the policy limits the number of concurrent calls to the tool.
 pub(crate) async fn slot(cx: &Context, definition: &ToolDefinition) -> Option<Slot> {
     let most = definition.policy.concurrency?;
     cx.host().slots.take(&definition.name, most).await
@@ -411,23 +421,23 @@ pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Va
 }
 
 /// The reason why a body produced no answer.
-pub(super) enum Overrun {
+pub(super) enum BodyFailure {
     /// The body did not finish within its time-out.
     Time(Duration),
     Panic(Box<dyn Any + Send>),
 }
 
-impl Overrun {
+impl BodyFailure {
     /// Returns the error for the caller of the tool.
     pub(super) fn error(&self, name: &str, effects: Effects) -> ToolError {
         match self {
-            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit, effects)),
-            Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panicked_text(name, &**panic)),
+            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, timeout_message(name, *limit, effects)),
+            Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panic_message(name, &**panic)),
         }
     }
 
     /// Returns the error for a tool that compensates another call. A person reads it.
-    pub(super) fn undo_error(&self, name: &str) -> ToolError {
+    pub(super) fn compensation_error(&self, name: &str) -> ToolError {
         let (status, what) = match self {
             Self::Time(limit) => (ToolStatus::Timeout, format!("`{name}` did not answer within {limit:?}")),
             Self::Panic(panic) => (ToolStatus::Panicked, format!("`{name}` panicked: {}", panic_text(&**panic))),
@@ -437,12 +447,12 @@ impl Overrun {
 }
 
 /// Returns the message for a call that timed out.
-pub(crate) fn late_text(name: &str, limit: Duration, effects: Effects) -> String {
-    format!("`{name}` did not answer within {limit:?}; {}", effects.when_stopped())
+pub(crate) fn timeout_message(name: &str, limit: Duration, effects: Effects) -> String {
+    format!("`{name}` did not answer within {limit:?}; {}", effects.describe_interrupted())
 }
 
 /// Returns the message for a call that panicked.
-pub(crate) fn panicked_text(name: &str, panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(name: &str, panic: &(dyn Any + Send)) -> String {
     format!("`{name}` panicked: {}; other arguments may help", panic_text(panic))
 }
 
@@ -452,7 +462,7 @@ pub(super) async fn within_limit<T>(
     cx: &Context,
     body: impl Future<Output = T>,
     limit: Option<Duration>,
-) -> Result<T, Overrun> {
+) -> Result<T, BodyFailure> {
     caught_within_limit(cx, pin!(AssertUnwindSafe(body).catch_unwind()), limit).await
 }
 
@@ -461,14 +471,14 @@ async fn caught_within_limit<T>(
     cx: &Context,
     mut caught: Pin<&mut impl Future<Output = std::thread::Result<T>>>,
     limit: Option<Duration>,
-) -> Result<T, Overrun> {
-    let Some(limit) = limit else { return caught.await.map_err(Overrun::Panic) };
+) -> Result<T, BodyFailure> {
+    let Some(limit) = limit else { return caught.await.map_err(BodyFailure::Panic) };
     let mut time = TimeLimit::new(limit);
     std::future::poll_fn(|task| match caught.as_mut().poll(task) {
-        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Overrun::Panic)),
+        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(BodyFailure::Panic)),
         // Polled after the body, because the body may have just asked a person, which stops the
         // clock.
-        Poll::Pending => time.poll_over(task, cx).map(|()| Err(Overrun::Time(limit))),
+        Poll::Pending => time.poll_over(task, cx).map(|()| Err(BodyFailure::Time(limit))),
     })
     .await
 }
@@ -476,7 +486,7 @@ async fn caught_within_limit<T>(
 pub(super) fn within_size(output: ToolOutput, most: usize) -> Result<ToolOutput, ToolError> {
     let read = output.content().and_then(|content| content.text.as_deref()).unwrap_or_default();
     let parts = output.content().map_or(0, ToolContent::size_of_parts);
-    if let Some(error) = over_size(output.as_json(), most).or_else(|| over_size(read, most)) {
+    if let Some(error) = size_error(output.as_json(), most).or_else(|| size_error(read, most)) {
         return Err(error);
     }
     match parts > ToolContent::MAX_BYTES {
@@ -492,7 +502,7 @@ pub(super) fn within_size(output: ToolOutput, most: usize) -> Result<ToolOutput,
 }
 
 /// Returns an error if an answer is larger than `limit` bytes.
-pub(crate) fn over_size(json: &str, limit: usize) -> Option<ToolError> {
+pub(crate) fn size_error(json: &str, limit: usize) -> Option<ToolError> {
     let size = json.len();
     (size > limit).then(|| {
         // The beginning tells the model how to ask for less.
@@ -517,7 +527,7 @@ fn bounded(message: &str, policy: &ToolPolicy) -> String {
     }
 }
 
-/// Returns the result for a call of a tool that is not offered.
+/// Returns the result for a call to a tool that is not offered.
 pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
     let hint = name_hint(&call.name, offered);
     let output = format!("there is no tool `{}`; {hint}", head(&call.name, HEAD));

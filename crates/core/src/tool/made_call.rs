@@ -6,7 +6,7 @@ use super::ToolError;
 use super::call_in_step::ToolAnswer;
 use super::call_record::{Forms, ReturnedError, failure_of, lost};
 use crate::failure::Failure;
-use crate::middleware::HookedAnswer;
+use crate::middleware::HookedResult;
 
 /// The reason why a call ends without a value.
 pub(super) enum Stop {
@@ -24,7 +24,7 @@ impl From<Failure> for Stop {
 /// The end of a call, before the hooks that follow it.
 pub(super) enum Ended<O> {
     /// A hook before the call answered it.
-    Answered(HookedAnswer),
+    Answered(HookedResult),
     Made(Made<O>),
 }
 

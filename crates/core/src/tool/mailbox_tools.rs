@@ -49,7 +49,7 @@ impl<M: Serialize + DeserializeOwned + JsonSchema + Send + 'static> Mailbox<M> {
         let mailbox = self.clone();
         let about = format!("Sends a message to another agent. You write as `{agent}`.");
         let definition = self.definition("send", about, letter_schema::<M>(self.agents()));
-        FnTool::of(
+        FnTool::from_definition(
             definition,
             move |cx: Context, Letter { to, message }: Letter<M>| {
                 let sent = cx.send_mail(&mailbox, agent, &to, &message);
@@ -65,7 +65,7 @@ impl<M: Serialize + DeserializeOwned + JsonSchema + Send + 'static> Mailbox<M> {
                      `left` above 0, call it again.";
         let parameters = json!({"type": "object", "properties": {}, "additionalProperties": false});
         let definition = self.definition("read", about.to_owned(), parameters);
-        FnTool::of(
+        FnTool::from_definition(
             definition,
             move |cx: Context, (): ()| {
                 let taken = cx.take_mail_within(&mailbox, agent, READ_AT_ONCE);

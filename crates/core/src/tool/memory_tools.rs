@@ -148,7 +148,7 @@ pub(crate) fn needed() -> Vec<ResourceKey> {
 }
 
 #[derive(Deserialize)]
-struct Remembered {
+struct RememberArguments {
     text: String,
     #[serde(default)]
     topic: Option<String>,
@@ -197,13 +197,13 @@ fn memory_of_user(cx: &Context) -> Result<UserMemory, ToolError> {
     cx.memory().map_err(|error| ToolError::new(missing).remedy(error.to_string()))
 }
 
-async fn remember(cx: &Context, Remembered { text, topic }: Remembered) -> Result<ToolOutput, ToolError> {
+async fn remember(cx: &Context, RememberArguments { text, topic }: RememberArguments) -> Result<ToolOutput, ToolError> {
     let note = MemoryNote::new(text);
     let note = match topic {
         Some(topic) => note.tag(TOPIC, topic),
         None => note,
     };
-    let entry = memory_of_user(cx)?.save(note).await.map_err(|error| ToolError::of(&error))?;
+    let entry = memory_of_user(cx)?.save(note).await.map_err(|error| ToolError::from_error(&error))?;
     ToolOutput::json(&json!({"id": entry.id}))
 }
 
@@ -218,7 +218,7 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
         Some(topic) => query.tag(TOPIC, topic),
         None => query,
     };
-    let found = memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::of(&error))?;
+    let found = memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::from_error(&error))?;
     // Drop the worst matches until the answer fits the size limit.
     let mut shown: Vec<Shown<'_>> = found.iter().map(Shown::from).collect();
     loop {
@@ -230,7 +230,7 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
 }
 
 async fn forget(cx: &Context, Forgotten { id }: Forgotten) -> Result<ToolOutput, ToolError> {
-    ToolOutput::json(&memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::of(&error))?)
+    ToolOutput::json(&memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::from_error(&error))?)
 }
 
 /// Formats a time as its day in UTC, such as `2026-01-31`.

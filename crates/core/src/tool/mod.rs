@@ -70,7 +70,7 @@ pub use self::ask_user::AskUser;
 pub(crate) use self::built_in::{BUILT_IN, built_in};
 pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
 #[doc(hidden)]
-pub use self::call_answer::CallAnswer;
+pub use self::call_answer::QuestionAnswer;
 pub(crate) use self::call_approval::{CallQuestion, can_be_answered, unanswerable};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_by_name::call_with_approval;
@@ -79,10 +79,10 @@ pub(crate) use self::call_in_step::missing_scope;
 pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
 pub(crate) use self::call_record::{began, effects_of_begun, ended, millis_since};
 pub(crate) use self::compensated_run::{
-    BegunCompensation, Compensation, compensated, compensated_cancelled, continue_compensating,
+    Compensation, StartedCompensation, compensated, compensated_cancelled, continue_compensating,
 };
 #[cfg(feature = "dynamic")]
-pub(crate) use self::compensation::invoke_undoable;
+pub(crate) use self::compensation::invoke_compensable;
 pub(crate) use self::compensation::{FindTool, can_compensate, check_compensations};
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
@@ -90,10 +90,10 @@ pub(crate) use self::earlier_attempts::{EarlierAttempts, lived};
 pub(crate) use self::held_back::HeldBack;
 pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
-pub(crate) use self::invoke::invoke_hooked;
+pub(crate) use self::invoke::invoke_with_hooks;
 pub(crate) use self::invoke::{
-    SeenTo, fitting, invoke_with_room, is_granted, late_text, not_found, over_size, panicked_text, scope_refusal, slot,
-    warn_unanswerable,
+    CallSite, fitting, invoke_with_room, is_granted, not_found, panic_message, scope_refusal, size_error, slot,
+    timeout_message, warn_unanswerable,
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
@@ -106,19 +106,19 @@ pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
 pub(crate) use self::registry::{linked_tools, problem_of};
 pub(crate) use self::replacement::{
-    NeededResource, Replacements, StandIn, answered_instead, answers_instead, unused_resources,
+    NeededResource, Replacements, StandIn, answer_with_replacement, replaces_answers, unused_resources,
 };
 pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
 pub(crate) use self::schema::{parameters_of, parameters_schema};
-pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace, WrittenOrder};
+pub(crate) use self::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, ValueScope, WrittenOrder};
 pub(crate) use self::time_limit::TimeLimit;
-pub(crate) use self::told_call::told_not_found;
+pub(crate) use self::told_call::report_unknown_tool;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 pub(crate) use self::undecided::{
-    asks_at, repeated_below, undecided_below, undecided_failure, unknown_below, written_within,
+    describe_writes, pending_questions, repeated_writes, undecided_failure, undecided_writes, unknown_writes,
 };
-pub(crate) use self::undo_check::undo_misfit;
+pub(crate) use self::undo_check::compensation_mismatch;
 pub use self::user_question::UserQuestion;
 #[doc(hidden)]
 pub use self::waiting_call::WaitingCall;
@@ -129,7 +129,7 @@ use self::wire_name::Renamed;
 pub use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Result;
-pub(crate) use crate::executor::{HiddenEffect, StepTurn};
+pub(crate) use crate::executor::{HiddenCalls, HiddenEffect};
 use crate::future::{BoxFuture, Exclusive};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Around, Host};
@@ -179,7 +179,7 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Returns `true` if a person answers the calls of this tool. Default: `false`.
+    /// Returns `true` if a person answers the calls to this tool. Default: `false`.
     ///
     /// In an agent's run with a store, the run sends the tool's [`question`](Self::question) to a
     /// person instead of calling [`call`](Self::call). It waits for the answer, also across
@@ -353,7 +353,8 @@ impl ToolRef {
         }
     }
 
-    /// Returns the same tool under another name. Models call it by the wire name of the new name.
+    /// Returns the same tool under a different name. Models call it by the wire name of the new
+    /// name.
     pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
         let inner = match &self.0 {
             // Renaming a renamed tool replaces its name, instead of wrapping it twice.
@@ -383,7 +384,7 @@ impl ToolRef {
     }
 
     /// Returns `true` if both references have the same name and the same definition. A renamed copy
-    /// is another tool.
+    /// is a different tool.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.name() == other.name() && Arc::ptr_eq(self.definition(), other.definition())
     }

@@ -191,7 +191,7 @@ pub struct ParamType {
 }
 
 impl ParamType {
-    pub(crate) const fn of<T: ToolParam>() -> Self {
+    pub(crate) const fn new<T: ToolParam>() -> Self {
         Self {
             injected: T::INJECTED,
             schema: T::schema,
@@ -272,7 +272,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
 macro_rules! tuples {
     (_ $length:literal $($T:ident $index:tt)*) => {
         impl<$($T: ToolParam),*> ToolParams for ($($T,)*) {
-            const TYPES: &'static [ParamType] = &[$(ParamType::of::<$T>()),*];
+            const TYPES: &'static [ParamType] = &[$(ParamType::new::<$T>()),*];
 
             type Slots = ($(Option<$T>,)*);
 
@@ -318,7 +318,7 @@ all_the_tuples!(tuples, 16);
 pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
     let text = given(arguments);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let visitor = Straight::<T> { parameters, of: PhantomData };
+    let visitor = FastVisitor::<T> { parameters, of: PhantomData };
     let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
         Ok(slots) => {
             // The keys of the arguments themselves were checked on the way; those of objects in
@@ -369,12 +369,12 @@ fn not_json(error: &serde_json::Error) -> ToolError {
     })
 }
 
-struct Straight<T> {
+struct FastVisitor<T> {
     parameters: Parameters,
     of: PhantomData<T>,
 }
 
-impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
+impl<'de, T: ToolParams> Visitor<'de> for FastVisitor<T> {
     type Value = T::Slots;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -495,7 +495,7 @@ fn read_named(
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 
-/// Reads a text. If that fails, tries once more with whole numbers such as `2.0` written as
+/// Reads a string. If that fails, tries once more with whole numbers such as `2.0` written as
 /// integers.
 pub(super) fn with_integers<T, E>(text: &str, read: impl Fn(&str) -> Result<T, E>) -> Result<T, E> {
     // If the second attempt fails too, the original error is returned, because it describes the

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::invoke::invoke_hooked;
-use super::{ToolManifest, ToolRef, told_not_found, wire_name};
+use super::invoke::invoke_with_hooks;
+use super::{ToolManifest, ToolRef, report_unknown_tool, wire_name};
 use crate::context::Context;
 use crate::error::RegistryError;
 use crate::linked;
@@ -75,7 +75,7 @@ impl Registry {
     ///
     /// # Errors
     /// - [`RegistryError::Duplicate`] if a tool with this name exists.
-    /// - [`RegistryError::WireName`] if a tool with another name has the same wire name.
+    /// - [`RegistryError::WireName`] if a tool with a different name has the same wire name.
     /// - [`RegistryError::InvalidName`] if the name is not allowed.
     /// - [`RegistryError::NoObjectSchema`] if the parameter schema is not an object's.
     /// - [`RegistryError::InvalidSchema`] if the parameter schema is not valid (feature `dynamic`).
@@ -167,8 +167,8 @@ impl Registry {
     /// the call, and no journal stores them. In a step of a run, the call has no events.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.of_name(&call.name) {
-            Some(tool) => invoke_hooked(&**tool, cx, call, scopes).await,
-            None => told_not_found(cx, call, self.catalogue_names().into_iter().map(|name| &**name)),
+            Some(tool) => invoke_with_hooks(&**tool, cx, call, scopes).await,
+            None => report_unknown_tool(cx, call, self.catalogue_names().into_iter().map(|name| &**name)),
         }
     }
 }

@@ -99,7 +99,7 @@ impl From<ToolError> for ReplacedError {
 /// step. These calls are plain Rust and are not replaced:
 ///
 /// - calls outside of a run,
-/// - calls of a `const fn`,
+/// - calls to a `const fn`,
 /// - calls that the body of a tool makes while a model called that tool.
 #[async_trait]
 pub trait Replacement: Send + Sync {
@@ -148,7 +148,7 @@ pub(super) struct ReplacedTools(Arc<Names>);
 
 impl ReplacedTools {
     /// Returns the replaced tools of a host, or `None` if it has no replacement.
-    pub(super) fn of(host: &Host) -> Option<Self> {
+    pub(super) fn of_host(host: &Host) -> Option<Self> {
         host.part::<Replacements>().map(|replacements| Self(Arc::clone(&replacements.names)))
     }
 
@@ -233,13 +233,13 @@ impl StandIn {
 }
 
 /// Returns `true` if a replacement answers questions to people.
-pub(crate) fn answers_instead(host: &Host) -> bool {
+pub(crate) fn replaces_answers(host: &Host) -> bool {
     matches!(host.part(), Some(Replacements { answers: true, .. }))
 }
 
 /// Lets the replacement answer the question at a path, if it answers questions. The answer arrives
 /// from another task, as a person's answer does.
-pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, question: &Arc<ApprovalRequest>) {
+pub(crate) fn answer_with_replacement(shared: &Arc<RunShared>, path: &StepPath, question: &Arc<ApprovalRequest>) {
     let Some(Replacements { by, answers: true, .. }) = shared.host.part() else { return };
     let (by, shared) = (Arc::clone(by), Arc::downgrade(shared));
     // The task holds only a weak reference, so that a pending answer does not keep the run alive.

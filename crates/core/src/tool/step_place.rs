@@ -1,6 +1,6 @@
 //! The current step of a workflow, in a task-local scope.
 //!
-//! A call of a tool, an agent or a workflow finds the step without a parameter, is recorded below
+//! A call to a tool, an agent or a workflow finds the step without a parameter, is recorded below
 //! it, and can end it. This module calls and records nothing. Work that leaves the step's task,
 //! such as a spawned task, has no current step.
 
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
-use super::history::History;
+use super::history::StepCallHistory;
 use super::node_question::NodeQuestion;
 use super::replacement::ReplacedTools;
 use crate::context::Context;
 use crate::error::Error;
-use crate::executor::{HiddenEffect, StepTurn};
+use crate::executor::{HiddenCalls, HiddenEffect};
 use crate::failure::{Failure, FailureKind};
 use crate::middleware::ToolHooks;
 use crate::panics;
@@ -27,8 +27,8 @@ use crate::run::{Around, Host};
 use crate::state::{EXIT, WITHOUT_OUTPUT};
 use crate::value::Encoded;
 
-/// The scope below which calls are recorded: a workflow step, or the call of a tool inside a step.
-pub(crate) struct StepPlace {
+/// The scope below which calls are recorded: a workflow step, or the call to a tool inside a step.
+pub(crate) struct CurrentStep {
     pub(crate) cx: Context,
     /// The function that the step itself calls. Its policy is the policy of the node, and its first
     /// call is not recorded a second time.
@@ -36,12 +36,12 @@ pub(crate) struct StepPlace {
     direct_called: AtomicBool,
     /// `true` if the journal cannot have records below this place yet.
     fresh: bool,
-    pub(super) covered: Covered,
+    pub(super) covered: NodeGuarantees,
     /// `true` until a call uses the approval that a person gave to the node.
     approved: AtomicBool,
     /// The calls at this place and their effects on the step. Created with the first of them.
     said: OnceLock<Box<Said>>,
-    /// The enclosing step, if this is a call of a tool.
+    /// The enclosing step, if this is a call to a tool.
     step: Option<Arc<Self>>,
     order: WrittenOrder,
 }
@@ -50,15 +50,15 @@ pub(crate) struct StepPlace {
 #[derive(Default)]
 pub(crate) struct WrittenOrder {
     /// The turn of the step. `None` if the plan shows all effects of the step.
-    pub(crate) turn: Option<Arc<StepTurn>>,
+    pub(crate) turn: Option<Arc<HiddenCalls>>,
     /// The step that started the workflow of this step.
-    pub(crate) outer: Option<Arc<StepPlace>>,
+    pub(crate) outer: Option<Arc<CurrentStep>>,
 }
 
 /// Duties that the enclosing node or tool has already fulfilled, so that a call that cannot wait
 /// does not have to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Covered {
+pub(crate) struct NodeGuarantees {
     /// `true` if a person approved the node. The approval covers one call that cannot wait.
     pub(crate) approved: bool,
     /// `true` if the start of the enclosing node or call is stored and it is not retried on its
@@ -72,7 +72,7 @@ pub(crate) struct Covered {
 
 /// The scope in which a value is computed. A call without effects, hooks or replacement is a plain
 /// function call there; any other call is refused.
-pub(crate) struct ValuePlace {
+pub(crate) struct ValueScope {
     /// `true` if the runtime has hooks for tool calls.
     pub(super) hooked: bool,
     /// The tools that the runtime replaces.
@@ -96,24 +96,24 @@ struct Said {
 pub(super) struct Calls {
     /// The path below which the calls are recorded.
     pub(super) base: StepPath,
-    pub(super) history: History,
+    pub(super) history: StepCallHistory,
 }
 
 /// Panic payload with which a call that cannot wait ends its step. It unwinds to the poller of the
 /// step.
-pub(crate) struct EndsStep(Failure);
+pub(crate) struct StepEndPanic(Failure);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl StepPlace {
+impl CurrentStep {
     /// Creates the place of a step. `fresh` is `true` if no attempt of the step was started before.
     pub(crate) fn of_step(
         cx: Context,
         direct: Option<TypeId>,
         fresh: bool,
-        covered: Covered,
+        covered: NodeGuarantees,
         order: WrittenOrder,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -138,7 +138,7 @@ impl StepPlace {
             direct: Some(tool),
             direct_called: AtomicBool::new(false),
             fresh,
-            covered: Covered { once, ..Covered::default() },
+            covered: NodeGuarantees { once, ..NodeGuarantees::default() },
             approved: AtomicBool::new(false),
             said: OnceLock::new(),
             step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
@@ -217,7 +217,7 @@ impl StepPlace {
         Self::current().map(|place| place.cx.clone())
     }
 
-    /// Returns `true` if this is a call of a tool and not a step.
+    /// Returns `true` if this is a call to a tool and not a step.
     pub(super) fn is_call(&self) -> bool {
         self.step.is_some()
     }
@@ -237,7 +237,7 @@ impl StepPlace {
     pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
         let mut calls = locked(&self.said().calls);
         act(calls.get_or_insert_with(|| {
-            let history = if self.fresh { History::default() } else { History::read(&self.cx) };
+            let history = if self.fresh { StepCallHistory::default() } else { StepCallHistory::read(&self.cx) };
             // Paths that an agent or a workflow used here before belong to it, so calls get another
             // base.
             Calls { base: self.cx.claim_base(history.base()), history }
@@ -341,14 +341,14 @@ impl StepPlace {
     }
 }
 
-impl ValuePlace {
+impl ValueScope {
     /// Computes a value in this scope. Without a host, hooks and replacements are unknown and count
     /// as absent.
     pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> T {
         // Almost all values need one of two constant places, so those are shared.
-        static PLACES: [OnceLock<Arc<ValuePlace>>; 2] = [OnceLock::new(), OnceLock::new()];
-        let hooked = host.is_some_and(ToolHooks::are_around);
-        let place = match host.and_then(ReplacedTools::of) {
+        static PLACES: [OnceLock<Arc<ValueScope>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let hooked = host.is_some_and(ToolHooks::exist_on);
+        let place = match host.and_then(ReplacedTools::of_host) {
             None => Arc::clone(PLACES[usize::from(hooked)].get_or_init(|| Arc::new(Self { hooked, replaced: None }))),
             replaced => Arc::new(Self { hooked, replaced }),
         };
@@ -361,7 +361,7 @@ impl ValuePlace {
     }
 }
 
-impl EndsStep {
+impl StepEndPanic {
     /// Ends the step of a call that cannot wait, by unwinding.
     pub(super) fn unwind(failure: Failure) -> ! {
         if panics::abort() {
@@ -370,8 +370,8 @@ impl EndsStep {
         std::panic::resume_unwind(Box::new(Self(failure)))
     }
 
-    /// Returns the failure if a panic payload is an `EndsStep`.
-    pub(crate) fn of(panic: &(dyn Any + Send)) -> Option<&Failure> {
+    /// Returns the failure if a panic payload is an `StepEndPanic`.
+    pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Option<&Failure> {
         panic.downcast_ref::<Self>().map(|Self(failure)| failure)
     }
 }

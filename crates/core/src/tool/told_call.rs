@@ -10,7 +10,7 @@ use agentflow_schema::text::head;
 use super::call_record::{began, ended, millis_since};
 use super::history::RecordedOutcome;
 use super::{ToolPolicy, not_found};
-use crate::context::{Context, MadeBefore};
+use crate::context::{Context, PreviousCallAttempts};
 use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::time::Timestamp;
@@ -20,20 +20,20 @@ use crate::tool_definition::Effects;
 const LONGEST: usize = 256;
 
 /// A call outside of any run. If it is dropped before its end, sinks receive its cancellation.
-pub(super) struct ToldCall {
+pub(super) struct DetachedToolCall {
     cx: Context,
     /// The tool's wire name, which events use regardless of the name the caller used.
     name: Box<str>,
-    open: Option<OpenTold>,
+    open: Option<StartedCall>,
 }
 
-struct OpenTold {
+struct StartedCall {
     call: Arc<ToolCall>,
     since: Timestamp,
     effects: Effects,
 }
 
-impl ToldCall {
+impl DetachedToolCall {
     /// Creates the call. Returns `None` in a run, whose step records its calls itself.
     pub(super) fn new(cx: &Context, name: &Arc<str>) -> Option<Self> {
         Self::at(cx, Arc::clone(name), name)
@@ -45,7 +45,7 @@ impl ToldCall {
         }
         let path = cx.claim_base(None).tool(1, place, 0);
         // Keep the idempotency key of the context.
-        let cx = cx.of_call(path, &cx.call_key(), MadeBefore::default(), cx.resources());
+        let cx = cx.of_call(path, &cx.call_key(), PreviousCallAttempts::default(), cx.resources());
         Some(Self { cx, name: name.into(), open: None })
     }
 
@@ -63,12 +63,12 @@ impl ToldCall {
         let call = Arc::new(ToolCall { name: self.name.to_string(), ..call.clone() });
         let effects = policy.map_or(Effects::None, |policy| policy.effects);
         self.tell(began(Arc::clone(&call), policy, given));
-        self.open = Some(OpenTold { call, since: self.cx.now(), effects });
+        self.open = Some(StartedCall { call, since: self.cx.now(), effects });
     }
 
     /// Emits the end of the call.
     pub(super) fn end(&mut self, result: &ToolResult, answered_by: Option<Arc<str>>) {
-        let Some(OpenTold { since, .. }) = self.open.take() else { return };
+        let Some(StartedCall { since, .. }) = self.open.take() else { return };
         let result = Arc::new(ToolResult { name: self.name.to_string(), ..result.clone() });
         let outcome = RecordedOutcome { answered_by, ..RecordedOutcome::new(result) };
         self.tell(ended(outcome, millis_since(since, self.cx.now())));
@@ -79,10 +79,10 @@ impl ToldCall {
     }
 }
 
-impl Drop for ToldCall {
+impl Drop for DetachedToolCall {
     fn drop(&mut self) {
-        if let Some(OpenTold { call, effects, .. }) = &self.open {
-            let known = effects.when_stopped();
+        if let Some(StartedCall { call, effects, .. }) = &self.open {
+            let known = effects.describe_interrupted();
             let problem = format!("whoever called dropped the call while this tool was running; {known}");
             let result = ToolResult::new(call, ToolStatus::Cancelled, problem);
             self.end(&result, None);
@@ -90,16 +90,16 @@ impl Drop for ToldCall {
     }
 }
 
-/// Returns the result of a call of an unknown tool and emits its events, if the call is outside of
+/// Returns the result of a call to an unknown tool and emits its events, if the call is outside of
 /// any run.
-pub(crate) fn told_not_found<'a>(
+pub(crate) fn report_unknown_tool<'a>(
     cx: &Context,
     call: &ToolCall,
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> ToolResult {
     let result = not_found(call, known);
     // The name comes from the caller and may contain any text, so it is not used as a path segment.
-    if let Some(mut told) = ToldCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
+    if let Some(mut told) = DetachedToolCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
         // The call reaches no tool, so it has no effects.
         told.begin(call, Some(&ToolPolicy::default().effects(Effects::None)), None);
         told.end(&result, None);

@@ -1,4 +1,4 @@
-//! `ToolBodyPlace`: the task-local scope of a tool's body, while a model or a program calls the
+//! `ToolBodyScope`: the task-local scope of a tool's body, while a model or a program calls the
 //! tool by name.
 //!
 //! A call in the body is recorded below the tool if it needs a scope or an approval that the run
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
-use super::step_place::{Covered, EndsStep, StepPlace, WrittenOrder};
+use super::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, WrittenOrder};
 use super::undecided::for_model;
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, is_granted, linked_tools};
 use crate::context::Context;
@@ -21,15 +21,15 @@ use crate::message::ToolStatus;
 use crate::run::Around;
 
 /// The scope of one attempt of a tool call.
-pub(super) struct ToolBodyPlace {
-    place: Arc<StepPlace>,
+pub(super) struct ToolBodyScope {
+    place: Arc<CurrentStep>,
     /// `true` until the tool's own function has entered the scope. That call is recorded already.
     announces: AtomicBool,
     /// `true` if calls that can be compensated are recorded.
     undoes: bool,
 }
 
-impl ToolBodyPlace {
+impl ToolBodyScope {
     /// Creates the scope of a call at the context's path. Returns `None` if no call in the body
     /// would be recorded, as in most programs. `undoes` is `true` for a recorded call in a run that
     /// compensates.
@@ -39,13 +39,13 @@ impl ToolBodyPlace {
         }
         // A retry or a restored journal may have records below this call.
         let fresh = cx.attempt() == 1 && !cx.run().log.is_restored();
-        let place = StepPlace::of_step(cx, None, fresh, Covered::default(), WrittenOrder::default());
+        let place = CurrentStep::of_step(cx, None, fresh, NodeGuarantees::default(), WrittenOrder::default());
         Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
     }
 
     /// Returns the place below which a call in the body of a tool is recorded, or `None` if it is a
     /// plain function call.
-    pub(super) fn for_call(definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Arc<StepPlace>> {
+    pub(super) fn for_call(definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Arc<CurrentStep>> {
         let here: Arc<Self> = Around::place()?;
         if here.announces.swap(false, Ordering::Relaxed) {
             return None;
@@ -83,7 +83,7 @@ impl ToolBodyPlace {
             }
             match polled {
                 Ok(polled) => polled,
-                Err(panic) => match EndsStep::of(&*panic) {
+                Err(panic) => match StepEndPanic::from_panic(&*panic) {
                     Some(failure) => Poll::Ready(Err(error_of(failure.clone()))),
                     None => std::panic::resume_unwind(panic),
                 },

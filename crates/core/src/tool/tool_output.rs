@@ -55,7 +55,7 @@ impl ToolOutput {
         }
     }
 
-    /// Creates an answer from a text. Its JSON is a string.
+    /// Creates an answer from text. Its JSON is a string.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self { json: Value::from(text.as_ref()).to_string(), content: None }
     }
@@ -151,12 +151,12 @@ impl ToolReturn for ToolOutput {
 /// Recorded form of a node's output that has content in addition to its JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AnswerOfNode {
+struct RecordedToolOutput {
     tool_output: Encoded,
     tool_content: Option<Box<ToolContent>>,
 }
 
-/// Field name that marks [`AnswerOfNode`]. JSON of a tool that contains this text is wrapped in it
+/// Field name that marks [`RecordedToolOutput`]. JSON of a tool that contains this text is wrapped in it
 /// too, so that decoding is unambiguous.
 const CONTENT: &str = "\"tool_content\"";
 
@@ -170,14 +170,14 @@ impl NodeValue for ToolOutput {
         // The plain form is used only if it cannot be mistaken for the wrapped form.
         match self.content.is_none() && !self.json.contains(CONTENT) {
             true => Ok(json),
-            false => Encoded::new(&AnswerOfNode { tool_output: json, tool_content: self.content.clone() }),
+            false => Encoded::new(&RecordedToolOutput { tool_output: json, tool_content: self.content.clone() }),
         }
     }
 
     fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error> {
         // The text search avoids parsing every value; only candidates are decoded.
         if encoded.as_str().contains(CONTENT)
-            && let Ok(whole) = encoded.decode::<AnswerOfNode>()
+            && let Ok(whole) = encoded.decode::<RecordedToolOutput>()
         {
             return Ok(Self { json: whole.tool_output.as_str().to_owned(), content: whole.tool_content });
         }
@@ -228,7 +228,7 @@ impl ToolError {
     #[doc(hidden)]
     /// Converts the error of a body. A [`ToolError`] is kept, and an [`Error`] of this crate
     /// becomes a message that suits a model.
-    pub fn of<E: fmt::Display + 'static>(error: &E) -> Self {
+    pub fn from_error<E: fmt::Display + 'static>(error: &E) -> Self {
         let any = error as &dyn Any;
         // An SDK error may advise the developer. Models get another message, and the advice is
         // logged.

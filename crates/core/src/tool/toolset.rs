@@ -248,7 +248,7 @@ impl ToolsetRef {
     /// Calls [`Toolset::cleanup`] if the toolset was used, and clears its cached tools. The next
     /// use prepares and fetches them again.
     ///
-    /// Takes at most 30 seconds. Does not wait for running calls of the tools.
+    /// Takes at most 30 seconds. Does not wait for running calls to the tools.
     pub async fn cleanup(&self) {
         // Only the caller that resets the flag releases the toolset.
         if !self.0.is_ready.swap(false, Ordering::SeqCst) {

@@ -22,29 +22,29 @@ use crate::run::{CallKeys, RunShared, is_own_failure, outermost, writes};
 /// itself. The result is therefore empty unless the step itself started one of the calls. In that
 /// case the workflow's calls are included, since the workflow is stopped and run again together
 /// with the step.
-pub(crate) fn undecided_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
+pub(crate) fn undecided_writes(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
     let stopped = stopped_below(run, step, direct);
-    if !stopped.iter().any(|of| of.by == BegunBy::Step) {
+    if !stopped.iter().any(|of| of.by == RecordOwner::Step) {
         return Vec::new();
     }
     named(stopped)
 }
 
 /// Returns all interrupted writes of the step that a retry of it repeats.
-pub(crate) fn repeated_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
+pub(crate) fn repeated_writes(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
     named(stopped_below(run, step, direct))
 }
 
 /// Returns the writes started in a step that must not be repeated and have no known outcome. No
 /// operator and no model of an agent in the step has decided about them.
-pub(crate) fn unknown_below(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
+pub(crate) fn unknown_writes(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
     open_below(run, step, false).into_iter().map(|of| of.path).collect()
 }
 
 /// Returns the text that a stopped call's result adds about the tool's own writes: the completed
 /// ones, which another call would repeat, and the interrupted ones. Empty if the tool started no
 /// write.
-pub(crate) fn written_within(run: &RunShared, call: &StepPath) -> String {
+pub(crate) fn describe_writes(run: &RunShared, call: &StepPath) -> String {
     let (mut done, mut open) = (BTreeSet::new(), BTreeSet::new());
     for (_, path, kind) in run.log.records_below(call).into_iter().filter(|(_, path, _)| path != call) {
         match &kind {
@@ -78,12 +78,12 @@ pub(crate) fn written_within(run: &RunShared, call: &StepPath) -> String {
 
 fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
     let mut open = open_below(run, step, direct);
-    open.retain(|of| of.by != BegunBy::Agent);
+    open.retain(|of| of.by != RecordOwner::Agent);
     open
 }
 
 fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
-    let mut taken: HashMap<StepPath, BegunBy> = HashMap::new();
+    let mut taken: HashMap<StepPath, RecordOwner> = HashMap::new();
     let mut open: Vec<Open> = Vec::new();
     let mut keys = CallKeys::default();
     for (_, path, kind) in run.log.records_around(step) {
@@ -92,7 +92,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) if path.belongs_to(step) => {
                 let is_agent = matches!(kind, EventKind::AgentStarted(_));
                 if !open.iter().any(|call| call.path.parent().as_ref() == Some(&path)) {
-                    taken.insert(path, if is_agent { BegunBy::Agent } else { BegunBy::Workflow });
+                    taken.insert(path, if is_agent { RecordOwner::Agent } else { RecordOwner::Workflow });
                 }
             }
             // The operator was asked about this step, or an enclosing one, and then ran it again.
@@ -101,18 +101,18 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             _ if !path.belongs_to(step) || path == *step => {}
             EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
                 for of in open.iter_mut().filter(|of| of.path == path) {
-                    of.asks = !kind.begins_once();
+                    of.asks = !kind.is_unrepeatable_start();
                 }
             }
-            kind if kind.begins_once() => {
+            kind if kind.is_unrepeatable_start() => {
                 let key = match kind {
                     EventKind::ToolStarted { call, .. } => keys.key(&path, call).into_owned(),
                     _ => path.to_string(),
                 };
-                // The call was made again, so only its newest attempt counts.
+                // The call was retried, so only its newest attempt counts.
                 open.retain(|call| call.key != key);
                 let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
-                let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
+                let by = if own { RecordOwner::Agent } else { begun_by(step, &path, &taken) };
                 open.push(Open { subject: kind.shape().subject, path, key, by, asks: false });
             }
             EventKind::ToolStarted { call, .. } => {
@@ -121,7 +121,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             }
             // The agent gave the results of its calls to the model, including the interrupted ones.
             EventKind::ModelStarted { .. } => {
-                open.retain(|of| of.by != BegunBy::Agent || of.path.parent() != path.parent());
+                open.retain(|of| of.by != RecordOwner::Agent || of.path.parent() != path.parent());
             }
             EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
             EventKind::NodeFailed { .. } if !is_own_failure(&kind) => {}
@@ -147,7 +147,7 @@ fn named(open: Vec<Open>) -> Vec<StepPath> {
 }
 
 /// Returns the questions that the tool call at a path waits for, if it has not continued since.
-pub(crate) fn asks_at(run: &RunShared, path: &StepPath) -> Option<Arc<ToolWaiting>> {
+pub(crate) fn pending_questions(run: &RunShared, path: &StepPath) -> Option<Arc<ToolWaiting>> {
     let recorded = run.log.records_below(path);
     for (_, _, kind) in recorded.into_iter().rev().filter(|(_, of, _)| of == path) {
         match kind {
@@ -179,14 +179,14 @@ struct Open {
     /// A node or a tool call.
     subject: Subject,
     key: String,
-    by: BegunBy,
+    by: RecordOwner,
     /// `true` while the call waits for the answers of people and none of its code runs.
     asks: bool,
 }
 
 /// The owner of a started record inside a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum BegunBy {
+enum RecordOwner {
     /// The step itself, or a tool that it calls.
     Step,
     Workflow,
@@ -195,14 +195,14 @@ enum BegunBy {
 }
 
 /// Returns the owner of a path inside a step, given the agents and workflows that the step started.
-fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, BegunBy>) -> BegunBy {
-    let (mut below, mut found) = (path.clone(), BegunBy::Step);
+fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, RecordOwner>) -> RecordOwner {
+    let (mut below, mut found) = (path.clone(), RecordOwner::Step);
     while below != *step {
         let Some(parent) = below.parent() else { return found };
         // The first agent or workflow of an attempt shares its path with the attempt.
         let is_beside = below.last_name().is_some_and(|name| name.starts_with("call#") || name.starts_with("attempt#"));
         match taken.get(&parent).filter(|_| !is_beside) {
-            Some(BegunBy::Agent) => return BegunBy::Agent,
+            Some(RecordOwner::Agent) => return RecordOwner::Agent,
             Some(by) => found = *by,
             None => {}
         }

@@ -1,5 +1,5 @@
-//! Checks by their schemas that a compensating tool accepts the arguments and the output of the
-//! tool it compensates. It neither finds nor calls tools.
+//! Compares the schemas of two tools: the compensating tool must accept the arguments and the
+//! output of the tool that it compensates. This module neither finds nor calls tools.
 
 use agentflow_schema::schema::{Assignable, is_assignable, part_of};
 use serde_json::{Value, json};
@@ -7,9 +7,13 @@ use serde_json::{Value, json};
 use super::ToolDefinition;
 use crate::run::OUTPUT;
 
-/// Returns the reason why `undoes` cannot compensate calls of `does`, or `None` if no mismatch is
+/// Returns the reason why `undoes` cannot compensate calls to `does`, or `None` if no mismatch is
 /// known. `answers` is the schema of the answer, if known.
-pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes: &ToolDefinition) -> Option<String> {
+pub(crate) fn compensation_mismatch(
+    does: &ToolDefinition,
+    answers: Option<&Value>,
+    undoes: &ToolDefinition,
+) -> Option<String> {
     let output = undoes.parameters.pointer(&format!("/properties/{OUTPUT}"));
     match output {
         None if undoes.parameters["additionalProperties"] == json!(false) => {
@@ -24,7 +28,7 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
         }
         None => {}
     }
-    // A schema that names no arguments allows no check.
+    // Without declared properties, the arguments are unknown and cannot be checked.
     let given = does.parameters.get("properties")?.as_object()?;
     if given.is_empty() {
         return None;
@@ -62,26 +66,26 @@ mod tests {
             tool(json!({"type": "object", "required": ["cents", "output"], "additionalProperties": false,
                 "properties": {"cents": {"type": cents}, "output": {"$ref": "#/$defs/o"}}, "$defs": {"o": {"type": output}}}))
         };
-        assert_eq!(undo_misfit(&charge, Some(&receipt), &undo("integer", "string")), None);
-        assert_eq!(undo_misfit(&charge, None, &undo("integer", "boolean")), None);
-        let problem = undo_misfit(&charge, Some(&receipt), &undo("integer", "boolean")).unwrap();
+        assert_eq!(compensation_mismatch(&charge, Some(&receipt), &undo("integer", "string")), None);
+        assert_eq!(compensation_mismatch(&charge, None, &undo("integer", "boolean")), None);
+        let problem = compensation_mismatch(&charge, Some(&receipt), &undo("integer", "boolean")).unwrap();
         assert!(
             problem.starts_with("does not take what the call answers as `output`: boolean is expected"),
             "{problem}"
         );
-        let problem = undo_misfit(&charge, Some(&receipt), &undo("string", "string")).unwrap();
+        let problem = compensation_mismatch(&charge, Some(&receipt), &undo("string", "string")).unwrap();
         assert!(
             problem.starts_with("does not take the arguments of the call: `cents`: string is expected"),
             "{problem}"
         );
         let none = tool(json!({"type": "object", "properties": {"cents": {}}, "additionalProperties": false}));
         assert_eq!(
-            undo_misfit(&charge, None, &none).unwrap(),
+            compensation_mismatch(&charge, None, &none).unwrap(),
             "has no parameter `output`, which is what the call answered"
         );
         let other = tool(json!({"type": "object", "properties": {"euros": {}}, "required": ["euros"]}));
-        assert!(undo_misfit(&charge, None, &other).unwrap().contains("euros"));
-        // The schema names no arguments, so there is no mismatch to report.
-        assert_eq!(undo_misfit(&tool(json!({"type": "object"})), None, &other), None);
+        assert!(compensation_mismatch(&charge, None, &other).unwrap().contains("euros"));
+        // The schema declares no arguments, so no mismatch is reported.
+        assert_eq!(compensation_mismatch(&tool(json!({"type": "object"})), None, &other), None);
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{CallAnswer, CallQuestion, ToolError, UserQuestion, asks_at};
+use super::{CallQuestion, QuestionAnswer, ToolError, UserQuestion, pending_questions};
 use crate::context::Context;
 use crate::event::{EventKind, ToolWaiting};
 use crate::value::Encoded;
@@ -21,7 +21,7 @@ pub struct WaitingCall {
 }
 
 impl WaitingCall {
-    /// Returns `true` if the call of this tool at the current path can wait: it is recorded there,
+    /// Returns `true` if the call to this tool at the current path can wait: it is recorded there,
     /// in a run with a durable journal.
     pub fn can_begin(cx: &Context, tool: &str) -> bool {
         cx.run().log.is_durable() && matches!(tool_of(cx), Some((of, _)) if *of == *tool)
@@ -32,7 +32,7 @@ impl WaitingCall {
         cx.run().log.is_durable() && Self::is_node(cx, tool)
     }
 
-    /// Returns `true` if the call of this tool at the current path is a node, in a durable run or
+    /// Returns `true` if the call to this tool at the current path is a node, in a durable run or
     /// not.
     pub fn is_node(cx: &Context, tool: &str) -> bool {
         matches!(tool_of(cx), Some((of, true)) if *of == *tool)
@@ -40,7 +40,7 @@ impl WaitingCall {
 
     /// Returns the questions that the call at the current path waited for when its process ended.
     pub fn of_earlier(cx: &Context) -> Option<Self> {
-        let waiting = cx.is_step().then(|| asks_at(cx.run(), cx.path())).flatten()?;
+        let waiting = cx.is_step().then(|| pending_questions(cx.run(), cx.path())).flatten()?;
         Some(Self { cx: cx.clone(), waiting })
     }
 
@@ -69,7 +69,7 @@ impl WaitingCall {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn answers(self, repeatable: bool) -> Result<Vec<CallAnswer>, ToolError> {
+    pub async fn answers(self, repeatable: bool) -> Result<Vec<QuestionAnswer>, ToolError> {
         let run = self.cx.run();
         let paths = (1..).map(|number| self.cx.path().question(self.waiting.asked + number));
         let open: Vec<CallQuestion> = paths
@@ -102,7 +102,11 @@ impl WaitingCall {
 ///
 /// # Errors
 /// The question is not valid JSON, or the store fails.
-pub async fn ask_within_call(cx: &Context, asked_here: u32, question: UserQuestion) -> Result<CallAnswer, ToolError> {
+pub async fn ask_within_call(
+    cx: &Context,
+    asked_here: u32,
+    question: UserQuestion,
+) -> Result<QuestionAnswer, ToolError> {
     let request = question.into_request().map_err(|error| ToolError::new(error.to_string()))?;
     let run = cx.run();
     // Uses the first number without a recorded question, or with a question of the same text and

@@ -37,7 +37,7 @@ pub fn wire_name(name: &str) -> String {
     wire
 }
 
-/// Hashes a text with FNV-1a, which is the same in every release.
+/// Hashes a string with FNV-1a, which is the same in every release.
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -50,7 +50,8 @@ pub fn is_dotted(name: &str) -> bool {
     name.len() <= LONGEST_IN_PROGRAM && name.contains('.') && name.split('.').all(is_part)
 }
 
-/// A tool under another name. The program knows it as `name`, a model by the wire name of `name`.
+/// A tool under a different name. The program knows it as `name`, a model by the wire name of
+/// `name`.
 pub(super) struct Renamed {
     inner: ToolRef,
     name: Arc<str>,

@@ -83,12 +83,12 @@ pub(super) struct Watched<'a, T: ?Sized>(pub(super) &'a T, pub(super) &'a Seen);
 
 impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(Watching { inner: serializer, seen: self.1, is_raw: false })
+        self.0.serialize(CheckingSerializer { inner: serializer, seen: self.1, is_raw: false })
     }
 }
 
 /// Serializer that forwards all calls and checks the values.
-struct Watching<'a, S> {
+struct CheckingSerializer<'a, S> {
     inner: S,
     seen: &'a Seen,
     /// `true` if the value is text that is JSON already.
@@ -113,23 +113,23 @@ macro_rules! leaves {
     };
 }
 
-impl<'a, S: Serializer> Watching<'a, S> {
-    fn compound<C>(self, open: impl FnOnce(S) -> Result<C, S::Error>) -> Result<Watching<'a, C>, S::Error> {
+impl<'a, S: Serializer> CheckingSerializer<'a, S> {
+    fn compound<C>(self, open: impl FnOnce(S) -> Result<C, S::Error>) -> Result<CheckingSerializer<'a, C>, S::Error> {
         self.seen.open()?;
-        Ok(Watching { inner: open(self.inner)?, seen: self.seen, is_raw: false })
+        Ok(CheckingSerializer { inner: open(self.inner)?, seen: self.seen, is_raw: false })
     }
 }
 
-impl<'a, S: Serializer> Serializer for Watching<'a, S> {
+impl<'a, S: Serializer> Serializer for CheckingSerializer<'a, S> {
     type Ok = S::Ok;
     type Error = S::Error;
-    type SerializeSeq = Watching<'a, S::SerializeSeq>;
-    type SerializeTuple = Watching<'a, S::SerializeTuple>;
-    type SerializeTupleStruct = Watching<'a, S::SerializeTupleStruct>;
-    type SerializeTupleVariant = Watching<'a, S::SerializeTupleVariant>;
-    type SerializeMap = Watching<'a, S::SerializeMap>;
-    type SerializeStruct = Watching<'a, S::SerializeStruct>;
-    type SerializeStructVariant = Watching<'a, S::SerializeStructVariant>;
+    type SerializeSeq = CheckingSerializer<'a, S::SerializeSeq>;
+    type SerializeTuple = CheckingSerializer<'a, S::SerializeTuple>;
+    type SerializeTupleStruct = CheckingSerializer<'a, S::SerializeTupleStruct>;
+    type SerializeTupleVariant = CheckingSerializer<'a, S::SerializeTupleVariant>;
+    type SerializeMap = CheckingSerializer<'a, S::SerializeMap>;
+    type SerializeStruct = CheckingSerializer<'a, S::SerializeStruct>;
+    type SerializeStructVariant = CheckingSerializer<'a, S::SerializeStructVariant>;
 
     leaves! {
         serialize_bool bool
@@ -259,7 +259,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
     fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
         let watching = self.compound(|inner| inner.serialize_struct(name, len))?;
         // A raw value is a struct with one field for `serde_json`, but not in the JSON.
-        Ok(Watching { is_raw: name == RAW, ..watching })
+        Ok(CheckingSerializer { is_raw: name == RAW, ..watching })
     }
 
     fn serialize_struct_variant(
@@ -279,7 +279,7 @@ impl<'a, S: Serializer> Serializer for Watching<'a, S> {
 
 macro_rules! elements {
     ($($Compound:ident $element:ident)*) => {
-        $(impl<C: $Compound> $Compound for Watching<'_, C> {
+        $(impl<C: $Compound> $Compound for CheckingSerializer<'_, C> {
             type Ok = C::Ok;
             type Error = C::Error;
 
@@ -304,7 +304,7 @@ elements! {
 
 macro_rules! fields {
     ($($Compound:ident)*) => {
-        $(impl<C: $Compound> $Compound for Watching<'_, C> {
+        $(impl<C: $Compound> $Compound for CheckingSerializer<'_, C> {
             type Ok = C::Ok;
             type Error = C::Error;
 
@@ -328,13 +328,14 @@ macro_rules! fields {
 
 fields!(SerializeStruct SerializeStructVariant);
 
-impl<C: SerializeMap> SerializeMap for Watching<'_, C> {
+impl<C: SerializeMap> SerializeMap for CheckingSerializer<'_, C> {
     type Ok = C::Ok;
     type Error = C::Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), C::Error> {
         self.inner.serialize_key(&Watched(key, self.seen))?;
-        // A key of another type is written as a string. Serde's buffer gives it back as a string.
+        // A key of a different type is written as a string. Serde's buffer gives it back as a
+        // string.
         if !self.seen.text.get() {
             self.seen.unsure.set(true);
         }

@@ -52,15 +52,15 @@ impl<'c> Question<'c> {
     /// Returns a hash key: equal for equal questions, and different for most others.
     fn word(&self) -> String {
         match self {
-            Self::Is(of, value) => format!("{} = {}", word_of(of), word_of_value(value)),
-            Self::Exists(of) => word_of(of),
+            Self::Is(of, value) => format!("{} = {}", mapping_key(of), value_key(value)),
+            Self::Exists(of) => mapping_key(of),
             Self::Other(_) => String::new(),
         }
     }
 }
 
 /// Returns a hash key for a mapping.
-fn word_of(mapping: &Mapping) -> String {
+fn mapping_key(mapping: &Mapping) -> String {
     match mapping {
         Mapping::From { node, at, .. } => format!("{node} {at}"),
         Mapping::State { key, at, .. } => format!("state {key} {at}"),
@@ -72,7 +72,7 @@ fn word_of(mapping: &Mapping) -> String {
 
 /// Returns a hash key for a value. Numbers with a fraction have none, since equal numbers may be
 /// written in two ways.
-pub(super) fn word_of_value(value: &Value) -> String {
+pub(super) fn value_key(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) => value.to_string(),
@@ -159,7 +159,7 @@ impl<'c> Questions<'c> {
         let at = self.all.len();
         same.push(at);
         let about = question.reads().map(|value| {
-            let same = self.values_by_word.entry(word_of(value)).or_default();
+            let same = self.values_by_word.entry(mapping_key(value)).or_default();
             let known = same.iter().copied().find(|of| self.values[*of].value == value);
             let of = known.unwrap_or_else(|| {
                 same.push(self.values.len());

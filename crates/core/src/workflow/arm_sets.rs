@@ -7,7 +7,7 @@ use super::arm_questions::{Asks, Questions, word_of_condition};
 use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph_body::GraphBody;
-use super::spec::{Body, NodeSpec};
+use super::spec::{Body, PlanNode};
 
 /// A set of arm indexes of a router.
 pub(super) type Arms = BitSet;
@@ -23,7 +23,7 @@ pub(super) struct ArmSets {
 }
 
 impl ArmSets {
-    pub(super) fn of(router: &NodeSpec) -> Self {
+    pub(super) fn of(router: &PlanNode) -> Self {
         let Body::Router { arms, several, .. } = &router.body else { return Self::default() };
         match routes(router) {
             Some(routes) => Self::of_routes(&routes, *several),
@@ -76,7 +76,7 @@ fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> 
 }
 
 /// Returns the conditions of a router that is data.
-fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
+fn routes(router: &PlanNode) -> Option<Vec<Option<&Condition>>> {
     match router.does.as_deref() {
         Some(GraphBody::Route(routes)) => Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect()),
         _ => None,
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::value::Encoded;
     use crate::workflow::mapping::{Mapping, Scope};
-    use crate::workflow::outputs::GivenOutputs;
+    use crate::workflow::outputs::CopiedOutputs;
 
     /// The constants in the conditions, and one further value.
     fn values() -> Vec<Value> {
@@ -222,7 +222,7 @@ mod tests {
         let pairs = all.iter().flat_map(|p| all.iter().map(move |q| json!({"p": p, "q": q})));
         let sets = pairs.map(|order| {
             let outputs = BTreeMap::from([(0, Encoded::new(&order).unwrap())]);
-            let outputs = GivenOutputs { outputs, ..GivenOutputs::default() };
+            let outputs = CopiedOutputs { outputs, ..CopiedOutputs::default() };
             let scope = Scope { names: &names, outputs: &outputs, item: None };
             let mut taken = Vec::new();
             for when in routes {

@@ -10,7 +10,7 @@ use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
 use crate::error::{Error, Failure};
 use crate::run::Around;
-use crate::tool::ValuePlace;
+use crate::tool::ValueScope;
 use crate::value::{Encoded, NodeValue};
 
 /// Decodes the outputs that a node reads.
@@ -35,7 +35,7 @@ where
     Box::pin(async move {
         match body().await {
             Ok(output) => encode(&output),
-            Err(error) => Err(StepError::of(error)),
+            Err(error) => Err(StepError::from_error(error)),
         }
     })
 }
@@ -79,7 +79,7 @@ pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
         // A tool called here could not ask for its approval, so the call is refused.
-        Ok(ValuePlace::compute(None, || until(&last)))
+        Ok(ValueScope::compute(None, || until(&last)))
     })
 }
 
@@ -108,14 +108,14 @@ fn inputs(item: Option<&Encoded>, reads: &[RawHandle], outputs: &dyn Outputs) ->
 fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture {
     let inner = Arc::clone(inner);
     Box::pin(async move {
-        let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::of::<Error>)?;
+        let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::from_error::<Error>)?;
         let ended = around.scope(begin(&inner, inputs, &cx)).await;
         ended.map_err(|failed| {
             let value = match &failed.error {
                 Error::Node { failure, .. } | Error::Recorded(failure) => failure.value.clone(),
                 _ => None,
             };
-            let StepError { failure, .. } = StepError::of(failed.error);
+            let StepError { failure, .. } = StepError::from_error(failed.error);
             StepError { failure: Failure { value, ..failure }, original: failed.original }
         })
     })

@@ -13,7 +13,7 @@ use super::entry::{Begins, Entry, When};
 use super::node::Node;
 use super::node_edge::{EdgeWhen, NodeEdge};
 use super::node_handle::{RawHandle, Reads};
-use super::spec::{After, Body, NodeIndex, NodeKind, NodeSpec, OrderReason};
+use super::spec::{After, Body, NodeIndex, NodeKind, OrderReason, PlanNode};
 use super::state_reads::problem_in_edge;
 use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
@@ -42,7 +42,7 @@ impl Builder {
         let arms: Vec<Arc<str>> = arms.into_iter().map(Into::into).collect();
         let names = arms.clone();
         let pick: super::spec::Pure = Arc::new(move |outputs, _| {
-            let places = pick(load(&reads, outputs)?).map_err(StepError::of)?;
+            let places = pick(load(&reads, outputs)?).map_err(StepError::from_error)?;
             if places.is_empty() {
                 return Err(StepError::new(
                     FailureKind::RouteUnmatched,
@@ -148,7 +148,7 @@ impl Builder {
                 When::Failed
             }
             EdgeWhen::Arm(arm) => {
-                let of: &NodeSpec = &self.nodes[from as usize];
+                let of: &PlanNode = &self.nodes[from as usize];
                 match &of.body {
                     Body::Router { arms, .. } if *arm < arms.len() => {
                         When::Arm(u32::try_from(*arm).unwrap_or(u32::MAX))

@@ -19,13 +19,13 @@ use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_problems::{problems_of_nodes, problems_of_plan};
-use super::node_schema::{Fits, NodeSchema};
+use super::node_schema::{NodeSchema, ValueCheck};
 use super::order::{Order, Role};
 use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
-use super::skipped_nodes::note_needed;
+use super::skipped_nodes::record_why_needed;
 use super::spec::{
-    After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
+    After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, OrderReason, PlanNode, Spec, Until,
 };
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
@@ -55,7 +55,7 @@ impl Router {
 #[derive(Debug)]
 pub struct Builder {
     pub(super) id: u32,
-    pub(super) nodes: Vec<NodeSpec>,
+    pub(super) nodes: Vec<PlanNode>,
     pub(super) names: HashSet<String>,
     pub(super) prefix: String,
     /// Router and arm that new nodes are in.
@@ -77,7 +77,7 @@ pub struct Builder {
     pub(super) decider: Option<Ask>,
 }
 
-impl std::fmt::Debug for NodeSpec {
+impl std::fmt::Debug for PlanNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeSpec").field("path", &self.path).field("kind", &self.kind).finish_non_exhaustive()
     }
@@ -107,7 +107,7 @@ impl Builder {
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
         let fits: fn(&Encoded) -> _ = |value| T::decode(value).map(drop);
-        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(fits) })
+        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: ValueCheck::Type(fits) })
     }
 
     /// Adds a step. It starts as soon as the outputs that it reads are available, concurrently with
@@ -133,7 +133,7 @@ impl Builder {
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
         let pure: super::spec::Pure =
-            Arc::new(move |outputs, _| encode(&body(load(&reads, outputs)?).map_err(StepError::of)?));
+            Arc::new(move |outputs, _| encode(&body(load(&reads, outputs)?).map_err(StepError::from_error)?));
         self.push::<O>(node.into(), NodeKind::Value, reads.handles(), Body::Pure(pure))
     }
 
@@ -150,7 +150,7 @@ impl Builder {
         let arms: Vec<Arc<str>> = arms.into_iter().map(Into::into).collect();
         let names = arms.clone();
         let pick: super::spec::Pure = Arc::new(move |outputs, _| {
-            let at = pick(load(&reads, outputs)?).map_err(StepError::of)?;
+            let at = pick(load(&reads, outputs)?).map_err(StepError::from_error)?;
             let Some(arm) = names.get(at) else {
                 return Err(StepError::new(
                     FailureKind::Value,
@@ -202,7 +202,7 @@ impl Builder {
         let order = self.order.as_mut().map(|order| order.open_arm(router.node));
         let mut end = nodes(self);
         if (end.node as usize) < first && end.builder == self.id {
-            end = self.yielded(end);
+            end = self.outer_output_in_arm(end);
         }
         if let (Some(order), Some(before)) = (&mut self.order, order) {
             order.close_arm(before);
@@ -213,7 +213,7 @@ impl Builder {
 
     /// Adds a node that represents an outer node's output inside the arm. It has an output only if
     /// the arm is taken.
-    fn yielded<O>(&mut self, end: Handle<O>) -> Handle<O> {
+    fn outer_output_in_arm<O>(&mut self, end: Handle<O>) -> Handle<O> {
         let of = &self.nodes[end.node as usize];
         let described = (of.type_name.clone(), of.schema.clone());
         let at = self.add(Node::new(names::YIELD), NodeKind::Join, vec![end.raw()], Body::Join, described);
@@ -293,7 +293,7 @@ impl Builder {
         B: Fn(R::Values) -> Result<(String, P), E> + Send + Sync + 'static,
     {
         let question: super::spec::Question = Arc::new(move |outputs| {
-            let (message, payload) = ask(load(&reads, outputs)?).map_err(StepError::of)?;
+            let (message, payload) = ask(load(&reads, outputs)?).map_err(StepError::from_error)?;
             let answer = Encoded::new(&A::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
             Ok(ApprovalRequest::new(message, encode(&payload)?, answer))
         });
@@ -301,7 +301,7 @@ impl Builder {
             node.into(),
             NodeKind::Gate,
             reads.handles(),
-            Body::Gate { question, fits: Fits::Type(|answer| A::decode(answer).map(drop)) },
+            Body::Gate { question, fits: ValueCheck::Type(|answer| A::decode(answer).map(drop)) },
         )
     }
 
@@ -378,7 +378,7 @@ impl Builder {
             reads.extend(branch.reads);
             // Calls in a branch are recorded below it, each with its own policy.
             callees.extend(branch.callees);
-            self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
+            self.problems.extend(names::check_branch_name(&node.name, &branch.name));
             let mut name = branch.name.clone();
             let mut repeat = 2;
             while of_spec.iter().any(|other| *other.name == *name) {
@@ -443,7 +443,7 @@ impl Builder {
         reads: Vec<RawHandle>,
         body: Body,
     ) -> Handle<T> {
-        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::of::<T>()));
+        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::for_type::<T>()));
         Handle::new(at.node, at.builder)
     }
 
@@ -458,8 +458,8 @@ impl Builder {
     ) -> RawHandle {
         let decided = self.decision_before(&mut node, kind, &reads);
         let name = format!("{}{}", self.prefix, node.name);
-        self.problems.extend(names::problem_of_node(&name));
-        self.problems.extend(names::problem_of_type(&name, &type_name));
+        self.problems.extend(names::check_node_path(&name));
+        self.problems.extend(names::check_output_type(&name, &type_name));
         if !self.names.insert(name.clone()) {
             self.problems.push(format!("two nodes are named `{name}`; rename one"));
         }
@@ -486,8 +486,8 @@ impl Builder {
         if is_once && asked.is_none() {
             policy.repeatable = Some(false);
         }
-        let mut made = NodeSpec {
-            path: StepPath::of_names(name.into()),
+        let mut made = PlanNode {
+            path: StepPath::from_names(name.into()),
             kind,
             call: node.call.into(),
             line: node.line,
@@ -579,10 +579,10 @@ impl Builder {
         if output.optional {
             self.problems.push("the output is an optional one, which only bodies read; give the node's own".to_owned());
         }
-        let type_of = |node: &NodeSpec| node.type_name.clone();
+        let type_of = |node: &PlanNode| node.type_name.clone();
         if let Some(of_output) = self.nodes.get(output.node as usize).map(type_of) {
             let others = self.nodes.iter().filter(|node| node.ends && node.type_name != of_output);
-            let problem = |node: &NodeSpec| {
+            let problem = |node: &PlanNode| {
                 let (path, of) = (&node.path, &node.type_name);
                 format!("the node `{path}` ends the workflow with a `{of}`, and the workflow gives a `{of_output}`")
             };
@@ -595,7 +595,7 @@ impl Builder {
         match self.problems.is_empty() {
             true => {
                 let limits = (self.concurrency, self.stop, self.limits);
-                note_needed(&self.nodes, output.node);
+                record_why_needed(&self.nodes, output.node);
                 Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
             }
             false => Err(self.problems.join("; ")),

@@ -35,7 +35,7 @@ impl CalledTools {
             (false, true) => node.callees.iter().filter_map(policy_of).collect(),
             (false, false) => Vec::new(),
         };
-        // A nested call of the same function in the arguments could not be distinguished from the
+        // A nested call to the same function in the arguments could not be distinguished from the
         // call itself.
         let is_one = node.callees.iter().filter(|other| first == Some(other)).count() == 1;
         Self { callee: first.copied().filter(|_| is_one), policies, asking: None }

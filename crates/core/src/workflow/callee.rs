@@ -13,7 +13,7 @@
 //! })
 //! ```
 //!
-//! [`ask_callees`] polls this body once while the workflow is built. No user code runs during that
+//! [`find_callees`] polls this body once while the workflow is built. No user code runs during that
 //! poll. The type is determined inside the body, because the type parameters of a generic function
 //! follow from the arguments of its call.
 
@@ -29,8 +29,8 @@ use serde_json::Value;
 use super::linked_workflow::LinkedWorkflow;
 use super::saved_outputs::FIELDS;
 #[cfg(feature = "dynamic")]
-use super::spec::Referenced;
-use super::spec::{Body, NodeSpec, Spec};
+use super::spec::ReferencedDefinition;
+use super::spec::{Body, PlanNode, Spec};
 use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::dry_run::DryCall;
@@ -136,8 +136,8 @@ pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
 }
 
 /// Returns `true` if all effects of the function are declared: it is a tool, an agent, or a
-/// workflow that calls no plain functions. A workflow that is still being built because it calls
-/// itself counts as undeclared.
+/// workflow that does not call plain functions. A workflow that is still being built because it
+/// calls itself counts as undeclared.
 fn is_declared(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(_) | CalleeKind::Agent(_)) => true,
@@ -150,7 +150,7 @@ fn is_declared(function: TypeId) -> bool {
 
 /// Returns `true` if a node may make calls that the plan does not show. Calls in the arguments of
 /// another call do not count.
-pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
+pub(super) fn is_opaque(node: &PlanNode, direct: bool) -> bool {
     let is_declared = |callee: &TypeId| is_declared(*callee);
     let own = match &node.body {
         Body::Step(_) | Body::Map { .. } | Body::Repeat { .. } if node.inner.is_none() => {
@@ -211,13 +211,13 @@ pub(super) fn needs(spec: &Spec) -> Vec<NeededResource> {
 }
 
 /// Returns the resources that the tools of some nodes require.
-pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<NeededResource> {
+pub(super) fn needs_of(nodes: &[PlanNode]) -> Vec<NeededResource> {
     let (mut needs, mut seen) = (Vec::new(), HashSet::new());
     collect_needs(nodes, &mut seen, &mut needs);
     needs
 }
 
-fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec<NeededResource>) {
+fn collect_needs(nodes: &[PlanNode], seen: &mut HashSet<TypeId>, needs: &mut Vec<NeededResource>) {
     for node in nodes {
         for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
         {
@@ -239,9 +239,9 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
         #[cfg(feature = "dynamic")]
         for reference in &node.references {
             match reference {
-                Referenced::Agent(agent) => needs.extend(agent.needs()),
-                Referenced::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
-                Referenced::Tool(_) | Referenced::Unfetched(_) => {}
+                ReferencedDefinition::Agent(agent) => needs.extend(agent.needs()),
+                ReferencedDefinition::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
+                ReferencedDefinition::Tool(_) | ReferencedDefinition::Unfetched(_) => {}
             }
         }
         for (_, body) in node.bodies() {
@@ -259,7 +259,7 @@ pub(super) fn tools(spec: &Spec) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
 }
 
 fn collect_tools(
-    nodes: &[NodeSpec],
+    nodes: &[PlanNode],
     seen: &mut HashSet<TypeId>,
     tools: &mut Vec<(Arc<ToolDefinition>, Option<Value>)>,
 ) {
@@ -289,13 +289,13 @@ fn collect_tools(
 
 /// Returns the state keys that a node is declared to save: by the agents that it calls, also in
 /// called workflows, and by nodes that are data.
-pub(super) fn saved_keys(node: &NodeSpec) -> BTreeSet<Arc<str>> {
+pub(super) fn saved_keys(node: &PlanNode) -> BTreeSet<Arc<str>> {
     let (mut keys, mut seen) = (BTreeSet::new(), HashSet::new());
     collect_keys(std::slice::from_ref(node), &mut seen, &mut keys);
     keys
 }
 
-fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTreeSet<Arc<str>>) {
+fn collect_keys(nodes: &[PlanNode], seen: &mut HashSet<TypeId>, keys: &mut BTreeSet<Arc<str>>) {
     for node in nodes {
         let transforms = node.does.iter().flat_map(|does| does.transforms());
         keys.extend(transforms.flat_map(|transform| transform.set_keys()).map(Arc::from));
@@ -315,9 +315,9 @@ fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTree
         #[cfg(feature = "dynamic")]
         for reference in &node.references {
             match reference {
-                Referenced::Agent(agent) => keys.extend(agent.saved_key().cloned()),
-                Referenced::Workflow(spec) => collect_keys(&spec.nodes, seen, keys),
-                Referenced::Tool(_) | Referenced::Unfetched(_) => {}
+                ReferencedDefinition::Agent(agent) => keys.extend(agent.saved_key().cloned()),
+                ReferencedDefinition::Workflow(spec) => collect_keys(&spec.nodes, seen, keys),
+                ReferencedDefinition::Tool(_) | ReferencedDefinition::Unfetched(_) => {}
             }
         }
         for (_, body) in node.bodies() {
@@ -382,7 +382,7 @@ impl<V> Future for ReadyArgs<V> {
 }
 
 /// Returns the types of the functions that a body calls. Polls the body up to `calling`.
-pub(super) fn ask_callees<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Vec<TypeId> {
+pub(super) fn find_callees<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Vec<TypeId> {
     let answer = Arc::new(OnceLock::new());
     let asked = pin!(body(StepArgs(Args::Ask(Arc::clone(&answer)))));
     drop(asked.poll(&mut std::task::Context::from_waker(Waker::noop())));

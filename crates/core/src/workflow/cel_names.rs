@@ -58,9 +58,9 @@ pub(super) fn cel_state_keys<'e>(expression: &'e Expression, is_node: IsNode<'_>
 pub(super) const ITEM: &str = "item";
 
 /// Values of the variables in a run.
-pub(super) struct CelNames<'s, 'o>(pub(super) &'s Scope<'o>);
+pub(super) struct CelVariables<'s, 'o>(pub(super) &'s Scope<'o>);
 
-impl CelNames<'_, '_> {
+impl CelVariables<'_, '_> {
     fn node(&self, name: &str) -> Result<Option<Value>, String> {
         if !self.0.names.contains_key(name) {
             return Ok(None);
@@ -70,7 +70,7 @@ impl CelNames<'_, '_> {
     }
 }
 
-impl Variables for CelNames<'_, '_> {
+impl Variables for CelVariables<'_, '_> {
     fn variable(&self, name: &str) -> Result<Option<Value>, String> {
         match (self.node(name)?, self.0.item) {
             (Some(output), _) => Ok(Some(output)),

@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use super::spec::Spec;
 use crate::event::{Edge, Event, EventKind, Shape, Subject};
 use crate::path::StepPath;
-use crate::run::Void;
+use crate::run::InvalidatedRecords;
 
 /// Returns a subset of the events that leads to the same state.
 pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     // Events that a changed definition invalidated have no effect on the state.
-    let void = Void::of(events.iter().map(|event| &event.kind));
+    let void = InvalidatedRecords::from_kinds(events.iter().map(|event| &event.kind));
     let counts: Vec<bool> = events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
     let mut counts = counts.into_iter();
     events.retain(|_| counts.next().unwrap_or(true));

@@ -8,7 +8,7 @@ use agentflow_schema::expression::Expression;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cel_names::{CelNames, cel_reads, cel_state_keys};
+use super::cel_names::{CelVariables, cel_reads, cel_state_keys};
 use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
 use crate::value::Encoded;
@@ -99,7 +99,7 @@ impl Condition {
     /// Returns a message if the condition cannot be evaluated.
     pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
         match self {
-            Self::Cel(expression) => match expression.value(&CelNames(scope)) {
+            Self::Cel(expression) => match expression.value(&CelVariables(scope)) {
                 Ok(Value::Bool(holds)) => Ok(holds),
                 Ok(other) => Err(format!(
                     "`{}` is `{other}`, and not `true` or `false`; compare it with a value",

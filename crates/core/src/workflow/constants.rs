@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
 use super::mapping::Mapping;
-use super::of_graph::Loading;
+use super::of_graph::GraphLoader;
 use super::reference_steps::Callee;
 
 /// A constant and its JSON Pointer in the value that a mapping creates.
@@ -109,7 +109,7 @@ impl Callee {
     }
 }
 
-impl Loading<'_> {
+impl GraphLoader<'_> {
     /// Reports constants in a node's output that do not match its declared schema.
     pub(super) fn constants_fit(&mut self, node: &GraphNode, what: &str, declared: &Value) {
         let made: Vec<&Mapping> = match &node.does {

@@ -8,7 +8,7 @@ use agentflow_schema::text::head;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::outputs::{NodeIndex, Outputs, Revised};
+use super::outputs::{NodeIndex, Outputs, RevisedInput};
 use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::value::Encoded;
@@ -54,27 +54,27 @@ impl Decided {
 
     /// Returns the revised inputs of the node. Parses the whole decision, so the result is cached
     /// for nodes with many items.
-    pub(super) fn revised(&self, outputs: &dyn Outputs) -> Revised {
+    pub(super) fn revised(&self, outputs: &dyn Outputs) -> RevisedInput {
         let recorded = self.recorded(outputs).filter(|recorded| recorded.decision == "revise");
-        let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else { return Revised::default() };
+        let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else { return RevisedInput::default() };
         let encoded = |raw: &RawValue| Encoded::from_json(raw.get().to_owned()).ok();
         let Some(reads) = &self.reads else {
-            return Revised { values: BTreeMap::new(), given: encoded(arguments) };
+            return RevisedInput { values: BTreeMap::new(), given: encoded(arguments) };
         };
         let given = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments.get()).unwrap_or_default();
         let value = |(name, node): &(String, NodeIndex)| Some((*node, encoded(given.get(name)?)?));
-        Revised { values: reads.iter().filter_map(value).collect(), given: None }
+        RevisedInput { values: reads.iter().filter_map(value).collect(), given: None }
     }
 }
 
 /// The outputs as a node sees them: with its revised inputs, and with the revised argument of its
 /// call.
-pub(crate) struct SeenBy<'o> {
+pub(crate) struct RevisedOutputs<'o> {
     outputs: &'o dyn Outputs,
-    revised: Arc<Revised>,
+    revised: Arc<RevisedInput>,
 }
 
-impl<'o> SeenBy<'o> {
+impl<'o> RevisedOutputs<'o> {
     /// Applies the decision on the node, if any.
     pub(crate) fn by(decided: Option<&Decided>, outputs: &'o dyn Outputs) -> Self {
         let read =
@@ -83,7 +83,7 @@ impl<'o> SeenBy<'o> {
     }
 }
 
-impl Outputs for SeenBy<'_> {
+impl Outputs for RevisedOutputs<'_> {
     fn output(&self, node: NodeIndex) -> Option<&Encoded> {
         self.revised.values.get(&node).or_else(|| self.outputs.output(node))
     }

@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::decided::{Decided, NeededBy};
 use super::decider::{Decider, NextNode};
-use super::decision_step::{About, Accepts, DECISION, arguments_of, attempts_of, decision, unasked};
+use super::decision_step::{About, AcceptedArguments, DECISION, arguments_of, attempts_of, decision, unasked};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::GraphBody;
 use super::mapping::IsNode;
 use super::node_schema::NodeSchema;
-use super::of_graph::Loading;
+use super::of_graph::GraphLoader;
 use super::reference_steps::{Callee, call};
 use super::spec::{Body, NodeIndex, NodeKind, Step, StepFuture};
 use crate::context::Context;
-use crate::tool::SeenTo;
+use crate::tool::CallSite;
 use crate::value::Encoded;
 
 /// The link from a question node to the node that it decides on: if that node is needed, and the
@@ -107,7 +107,7 @@ fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNod
     }
 }
 
-impl<'a> Loading<'a> {
+impl<'a> GraphLoader<'a> {
     /// Reports a node with `decides` that has no decider.
     pub(super) fn check_decides(&mut self, node: &GraphNode) {
         // Nodes with code are refused elsewhere.
@@ -168,11 +168,15 @@ impl<'a> Loading<'a> {
         let accepts = match &given {
             Some((_, call)) => {
                 let called = (self.resolve)(call.kind, &call.name).ok();
-                Accepts::Given(called.and_then(|called| called.takes()).map_or(Value::Bool(true), |(_, takes)| takes))
+                AcceptedArguments::Given(
+                    called.and_then(|called| called.takes()).map_or(Value::Bool(true), |(_, takes)| takes),
+                )
             }
             None => {
                 let schema = |name: &str| self.schemas.get(name).cloned().unwrap_or(Value::Bool(true));
-                Accepts::Reads(reads.iter().map(|(name, _)| (name.clone(), NodeSchema::from(schema(name)))).collect())
+                AcceptedArguments::Reads(
+                    reads.iter().map(|(name, _)| (name.clone(), NodeSchema::from(schema(name)))).collect(),
+                )
             }
         };
         let needed = NeededBy::default();
@@ -200,7 +204,7 @@ impl<'a> Loading<'a> {
             };
             // The arguments of the call cannot be computed. The node itself then fails with that
             // error, as without a decider.
-            given.then_or(cx, outputs, None, (), begin, |_| Ok(unasked()))
+            given.start_with_or(cx, outputs, None, (), begin, |_| Ok(unasked()))
         });
         Some((Body::Step(step), callee))
     }
@@ -262,7 +266,7 @@ impl Asks {
             None => Encoded::new(next),
         };
         match given {
-            Ok(given) => call(self.callee.clone(), cx.clone(), given, SeenTo::ByNode),
+            Ok(given) => call(self.callee.clone(), cx.clone(), given, CallSite::ByNode),
             Err(error) => {
                 let error = super::step_error::StepError::value("the node that is decided on", &error);
                 Box::pin(std::future::ready(Err(error)))

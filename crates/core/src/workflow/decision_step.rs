@@ -65,7 +65,7 @@ impl Builder {
         }
         self.decider = Some(Ask(Arc::new(move |cx, next| {
             let answer = ask(cx, next);
-            Box::pin(async move { encode(&answer.await.map_err(StepError::of)?) })
+            Box::pin(async move { encode(&answer.await.map_err(StepError::from_error)?) })
         })));
     }
 
@@ -97,7 +97,9 @@ impl Builder {
             calls: if node.text.is_empty() { node.call } else { node.text }.to_owned(),
             seen,
             needed: Arc::clone(&needed),
-            accepts: Accepts::Reads(read.iter().map(|(name, _, schema)| (name.clone(), schema.clone())).collect()),
+            accepts: AcceptedArguments::Reads(
+                read.iter().map(|(name, _, schema)| (name.clone(), schema.clone())).collect(),
+            ),
         };
         let reads_of: Vec<(String, NodeIndex)> = read.into_iter().map(|(name, node, _)| (name, node)).collect();
         let step = {
@@ -121,7 +123,7 @@ impl Builder {
             code: node.code,
             ..Node::default()
         };
-        let described = (std::any::type_name::<NodeDecision>().into(), NodeSchema::of::<NodeDecision>());
+        let described = (std::any::type_name::<NodeDecision>().into(), NodeSchema::for_type::<NodeDecision>());
         let by = self.add(asking, NodeKind::Step, reads.to_vec(), Body::Step(step), described);
         if let Some(made) = self.nodes.last_mut() {
             made.decides = Some(format!("{}{}", self.prefix, node.name));
@@ -140,11 +142,11 @@ pub(super) struct About {
     /// Nodes before the step whose outputs the step does not read.
     pub(super) seen: Vec<(String, NodeIndex)>,
     pub(super) needed: NeededBy,
-    pub(super) accepts: Accepts,
+    pub(super) accepts: AcceptedArguments,
 }
 
 /// Accepted revised arguments.
-pub(super) enum Accepts {
+pub(super) enum AcceptedArguments {
     /// An object of the values that the step reads.
     Reads(Vec<(String, NodeSchema)>),
     /// The arguments of the step's call, with their schema.
@@ -168,7 +170,7 @@ impl About {
     /// Creates the first question about the step.
     pub(super) fn next(&self, arguments: Value, outputs: &dyn Outputs) -> NextNode {
         let mut seen = object_of(&self.seen, outputs);
-        if let (Accepts::Reads(_), Value::Object(read)) = (&self.accepts, &arguments) {
+        if let (AcceptedArguments::Reads(_), Value::Object(read)) = (&self.accepts, &arguments) {
             seen.extend(read.clone());
         }
         NextNode {
@@ -218,7 +220,7 @@ fn read(answer: &Encoded) -> Result<NodeDecision, String> {
     serde_json::from_str(json).map_err(|error| format!("this is not a decision: {error}; {FORM}"))
 }
 
-impl Accepts {
+impl AcceptedArguments {
     fn schema(&self) -> Value {
         match self {
             Self::Reads(reads) => {
@@ -296,7 +298,7 @@ pub(super) fn unasked() -> StepFuture {
 /// Returns the maximum number of questions to a decider of this kind.
 #[cfg(feature = "dynamic")]
 pub(super) fn attempts_of(kind: ReferenceKind) -> u32 {
-    // Repeated calls of a tool in one node count as one call, so a tool cannot be asked again.
+    // Repeated calls to a tool in one node count as one call, so a tool cannot be asked again.
     if kind == ReferenceKind::Tool { 1 } else { ATTEMPTS }
 }
 

@@ -123,7 +123,7 @@ impl Graph {
             let mut seen = HashSet::new();
             reads.retain(|at| seen.insert(*at));
             let waits = edges.iter().filter(|edge| edge.to == at).filter_map(|edge| match edge.kind {
-                EdgeKind::Order(why) => Some((name(edge.from), why)),
+                DrawnEdgeKind::Order(why) => Some((name(edge.from), why)),
                 _ => None,
             });
             all.push(ListedNode { node, reads: reads.into_iter().map(name).collect(), waits: waits.collect() });
@@ -144,7 +144,7 @@ impl Graph {
     }
 
     /// Collects the drawn nodes that a node's output comes from. A join is replaced by the ends of
-    /// its arms, and an arm without a value by the nodes that it waits for.
+    /// its arms, and an arm without a value with the nodes that it waits for.
     fn sources(&self, name: &str, into: &mut Vec<usize>) {
         let Some(at) = self.place(name) else { return };
         let node = &self.nodes[at];
@@ -167,7 +167,7 @@ impl Graph {
         let mut edges: Vec<Edge<'g>> = Vec::new();
         let shown: Vec<usize> = self.shown(id).map(|(at, _)| at).collect();
         for (to, node) in self.shown(id) {
-            let mut add = |from: usize, kind: EdgeKind<'g>| {
+            let mut add = |from: usize, kind: DrawnEdgeKind<'g>| {
                 if from == to || shown.binary_search(&from).is_err() {
                     return;
                 }
@@ -184,10 +184,10 @@ impl Graph {
                 && let Some(router) = self.place(&guard.router)
                 && self.begins_arm(entered)
             {
-                add(router, EdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
+                add(router, DrawnEdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
             }
             if let Some(router) = self.router_above(node) {
-                add(router, EdgeKind::Arm("otherwise"));
+                add(router, DrawnEdgeKind::Arm("otherwise"));
             }
             for edge in entered.edges.iter().filter(|edge| !self.is_of_skipped(edge)) {
                 let label = match edge {
@@ -198,22 +198,22 @@ impl Graph {
                 };
                 let mut from = Vec::new();
                 self.sources(&edge.from, &mut from);
-                from.into_iter().for_each(|from| add(from, label.map_or(EdgeKind::Reads, EdgeKind::Arm)));
+                from.into_iter().for_each(|from| add(from, label.map_or(DrawnEdgeKind::Reads, DrawnEdgeKind::Arm)));
             }
             for key in self.state_keys(node) {
                 let savers = self.nodes[..to].iter().enumerate().filter(|(_, saver)| saver.saves.contains_key(key));
-                savers.for_each(|(from, _)| add(from, EdgeKind::State(key)));
+                savers.for_each(|(from, _)| add(from, DrawnEdgeKind::State(key)));
             }
-            let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
-            let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
-            let reads = self.reads_of(node).into_iter().map(|name| (name, EdgeKind::Reads));
+            let asked = node.after.iter().map(|name| (name, DrawnEdgeKind::Order(OrderReason::Asked)));
+            let order = node.order.iter().map(|edge| (&edge.node, DrawnEdgeKind::Order(edge.reason)));
+            let reads = self.reads_of(node).into_iter().map(|name| (name, DrawnEdgeKind::Reads));
             for (name, kind) in reads.chain(asked).chain(order) {
                 let mut from = Vec::new();
                 self.sources(name, &mut from);
                 from.into_iter().for_each(|from| add(from, kind));
             }
         }
-        fewest(edges)
+        without_redundant_edges(edges)
     }
 
     /// Returns the nodes that a node reads. For a graph that no runtime has loaded yet, the reads
@@ -317,6 +317,7 @@ impl Graph {
 
 /// A node in a listing.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct ListedNode<'g> {
     /// The node.
     pub node: &'g GraphNode,
@@ -357,7 +358,7 @@ fn is_join(node: &GraphNode) -> bool {
 
 /// Removes order edges that are implied by a path over other nodes. Edges that the author wrote
 /// stay.
-fn fewest(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
+fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     let last = edges.iter().map(|edge| edge.to).max().unwrap_or_default();
     let mut into: Vec<Vec<&Edge<'_>>> = vec![Vec::new(); last + 1];
     edges.iter().for_each(|edge| into[edge.to].push(edge));
@@ -381,7 +382,7 @@ fn fewest(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     let kept: Vec<bool> = edges
         .iter()
         .map(|edge| match edge.kind {
-            EdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
+            DrawnEdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
             _ => true,
         })
         .collect();
@@ -411,11 +412,11 @@ fn title(node: &GraphNode, branch: &str) -> String {
 struct Edge<'g> {
     from: usize,
     to: usize,
-    kind: EdgeKind<'g>,
+    kind: DrawnEdgeKind<'g>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum EdgeKind<'g> {
+enum DrawnEdgeKind<'g> {
     Reads,
     /// From a router, with the name of the arm.
     Arm(&'g str),
@@ -424,7 +425,7 @@ enum EdgeKind<'g> {
     Order(OrderReason),
 }
 
-impl EdgeKind<'_> {
+impl DrawnEdgeKind<'_> {
     /// Returns the kind with the stronger reason, for two order edges between the same nodes.
     fn stronger(self, other: Self) -> Self {
         let rank = |kind: &Self| match kind {
@@ -441,11 +442,11 @@ impl EdgeKind<'_> {
 
 impl Edge<'_> {
     fn is_order(&self) -> bool {
-        matches!(self.kind, EdgeKind::Order(_))
+        matches!(self.kind, DrawnEdgeKind::Order(_))
     }
 
     fn is_dashed(&self) -> bool {
-        self.is_order() || matches!(self.kind, EdgeKind::State(_))
+        self.is_order() || matches!(self.kind, DrawnEdgeKind::State(_))
     }
 
     fn replaces(&self, other: &Self) -> bool {
@@ -454,9 +455,9 @@ impl Edge<'_> {
 
     fn label(&self) -> Option<&str> {
         match self.kind {
-            EdgeKind::Reads | EdgeKind::Order(OrderReason::Asked) => None,
-            EdgeKind::Arm(label) | EdgeKind::State(label) => Some(label),
-            EdgeKind::Order(why) => Some(why.as_str()),
+            DrawnEdgeKind::Reads | DrawnEdgeKind::Order(OrderReason::Asked) => None,
+            DrawnEdgeKind::Arm(label) | DrawnEdgeKind::State(label) => Some(label),
+            DrawnEdgeKind::Order(why) => Some(why.as_str()),
         }
     }
 }

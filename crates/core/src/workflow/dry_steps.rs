@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::entry::When;
-use super::spec::{Body, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
+use super::spec::{Body, NodeIndex, NodeKind, OrderReason, PlanNode, Spec};
 use super::{Graph, Workflow};
 use crate::dry_run::{DryBody, DryCall, DryRead, DryRun, DryStep};
 
@@ -19,7 +19,7 @@ impl Spec {
         DryRun {
             what: "workflow",
             name: std::sync::Arc::clone(&self.name),
-            input: Graph::of(self).input_schema(),
+            input: Graph::from_plan(self).input_schema(),
             output: self.output_schema(),
             steps: self.dry_steps(),
             limits: json!({"concurrency": self.concurrency, "stop_policy": self.stop}),
@@ -49,7 +49,7 @@ impl Spec {
         steps
     }
 
-    fn dry_step(&self, at: NodeIndex, node: &NodeSpec, stage: u32) -> DryStep {
+    fn dry_step(&self, at: NodeIndex, node: &PlanNode, stage: u32) -> DryStep {
         let name = |node: NodeIndex| self.node(node).path.to_string();
         let read =
             |node: NodeIndex, optional: bool| DryRead { node: name(node), schema: self.schema_of(node), optional };
@@ -112,7 +112,7 @@ impl Spec {
         }
     }
 
-    fn dry_calls(&self, at: NodeIndex, node: &NodeSpec) -> Vec<DryCall> {
+    fn dry_calls(&self, at: NodeIndex, node: &PlanNode) -> Vec<DryCall> {
         #[cfg(feature = "dynamic")]
         if let Some(derived) = self.derived.get(at as usize) {
             return derived.calls.clone();
@@ -126,7 +126,7 @@ impl Spec {
 }
 
 /// Returns the question of a gate as written.
-fn asked(node: &NodeSpec) -> String {
+fn asked(node: &PlanNode) -> String {
     match node.does.as_deref() {
         Some(super::GraphBody::Ask(question)) => question.text.clone(),
         _ => node.call.to_string(),

@@ -1,5 +1,5 @@
 //! Support code for the expansion of `#[workflow]`: traits for the inputs, output and error of the
-//! function, construction of the workflow on first use, and the call of the function. Exported
+//! function, construction of the workflow on first use, and the call to the function. Exported
 //! through `__private` only.
 //!
 //! [`Steps`] adds the nodes.
@@ -19,7 +19,7 @@ pub use super::steps::{Returned, Returns, Steps, returns};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::{Error, Failure, note};
-use crate::tool::StepPlace;
+use crate::tool::CurrentStep;
 use crate::tool::call_forms::ErrorForm;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
@@ -99,9 +99,9 @@ thread_local! {
 }
 
 /// Guard for an entry of `BUILDING`. Removes the entry when it is dropped, also during a panic.
-struct Building;
+struct BuildingGuard;
 
-impl Building {
+impl BuildingGuard {
     fn enter(cell: usize) -> Result<Self, Unbuilt> {
         BUILDING.with_borrow_mut(|building| match building.contains(&cell) {
             true => Err(Unbuilt::Recursive),
@@ -113,7 +113,7 @@ impl Building {
     }
 }
 
-impl Drop for Building {
+impl Drop for BuildingGuard {
     fn drop(&mut self) {
         BUILDING.with_borrow_mut(Vec::pop);
     }
@@ -132,7 +132,7 @@ fn built<In: Inputs, Out: NodeValue, E: 'static>(
     if let Some(workflow) = cell.get() {
         return Ok(workflow.clone());
     }
-    let _building = Building::enter(std::ptr::from_ref(cell).addr())?;
+    let _building = BuildingGuard::enter(std::ptr::from_ref(cell).addr())?;
     let nodes = |builder: &mut Builder, inputs: In::Handles| nodes(&mut Steps::new(builder, of), inputs);
     let workflow = Workflow::build(name, inputs, nodes).map_err(Unbuilt::Wrong)?;
     Ok(cell.get_or_init(|| workflow).clone())
@@ -198,10 +198,10 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     inputs: In,
     form: fn() -> ErrorForm<Result<(), E>>,
 ) -> Result<Out, E> {
-    let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+    let cx = cx.cloned().or_else(CurrentStep::context).unwrap_or_else(Context::detached);
     let ended = workflow.map_err(E::of_run)?.run_to_end(&cx, inputs).await;
     note(ended.as_ref().err().map(|failed| &failed.error));
-    let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
+    let ended = ended.inspect_err(|failed| CurrentStep::note_failure(|| Failure::from(&failed.error)));
     ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
         None => recorded_error(failed.error, &form()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agentflow_schema::schema::{Fact, NarrowedSchema};
 use serde_json::Value;
 
-use super::arm_questions::word_of_value;
+use super::arm_questions::value_key;
 use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph::GraphNode;
@@ -26,7 +26,7 @@ pub(super) struct Known {
 type FindNode<'f, 'g> = &'f dyn Fn(&str) -> Option<&'g GraphNode>;
 
 /// Schemas of outputs, narrowed by facts, by node name.
-pub(super) type Narrow = HashMap<String, NarrowedSchema>;
+pub(super) type NarrowedSchemas = HashMap<String, NarrowedSchema>;
 
 /// Facts that hold at the nodes of a graph.
 #[derive(Default)]
@@ -39,13 +39,13 @@ pub(super) struct Facts<'g> {
     about: HashMap<String, Vec<usize>>,
     /// Facts that hold after each node. Nodes with the same facts share a set.
     of: HashMap<&'g str, Arc<BitSet>>,
-    routers: HashMap<&'g str, OfRouter<'g>>,
+    routers: HashMap<&'g str, RouterFacts<'g>>,
     /// The last narrowed schema of each node's output and the facts in it. The next one often
     /// extends it.
     last: HashMap<String, (Vec<usize>, NarrowedSchema)>,
 }
 
-struct OfRouter<'g> {
+struct RouterFacts<'g> {
     routes: &'g Routes,
     arms: HashMap<&'g str, usize>,
     /// Facts that hold if none of the first `n` arms is taken, computed on demand.
@@ -95,8 +95,8 @@ impl<'g> Facts<'g> {
         behind: &str,
         reads: impl IntoIterator<Item = &'r str>,
         schema_of: impl Fn(&str) -> Option<&'r Value>,
-    ) -> Narrow {
-        let mut narrow = Narrow::new();
+    ) -> NarrowedSchemas {
+        let mut narrow = NarrowedSchemas::new();
         let Some(known) = self.of.get(behind) else { return narrow };
         for read in reads {
             let Some(about) = self.about.get(read).filter(|_| !narrow.contains_key(read)) else { continue };
@@ -129,7 +129,7 @@ impl<'g> Facts<'g> {
         let mut known = self.of.get(edge.from.as_str()).cloned().unwrap_or_default();
         let mut new = Vec::new();
         if let Some(when) = &edge.when {
-            known_when(when, true, &mut new);
+            collect_facts(when, true, &mut new);
         }
         self.add(&mut known, new);
         let Some(arm) = &edge.arm else { return known };
@@ -140,7 +140,7 @@ impl<'g> Facts<'g> {
             (0..).zip(&routes.arms).for_each(|(at, route)| {
                 arms.entry(route.arm.as_str()).or_insert(at);
             });
-            self.routers.insert(&router.name, OfRouter { routes, arms, without: vec![Arc::default()] });
+            self.routers.insert(&router.name, RouterFacts { routes, arms, without: vec![Arc::default()] });
         }
         let Some(router) = self.routers.get(edge.from.as_str()) else { return known };
         let Some(at) = router.arms.get(arm.as_str()).copied() else { return known };
@@ -152,7 +152,7 @@ impl<'g> Facts<'g> {
             known = both(known, &self.without(&edge.from, at));
         }
         let mut new = Vec::new();
-        own.into_iter().for_each(|when| known_when(when, true, &mut new));
+        own.into_iter().for_each(|when| collect_facts(when, true, &mut new));
         self.add(&mut known, new);
         known
     }
@@ -164,7 +164,7 @@ impl<'g> Facts<'g> {
             let mut known = of.without.last().cloned().unwrap_or_default();
             let mut new = Vec::new();
             let when = of.routes.arms[of.without.len() - 1].when.as_ref();
-            when.into_iter().for_each(|when| known_when(when, false, &mut new));
+            when.into_iter().for_each(|when| collect_facts(when, false, &mut new));
             self.add(&mut known, new);
             of.without.push(known);
         }
@@ -186,7 +186,7 @@ impl<'g> Facts<'g> {
     fn place(&mut self, known: Known) -> usize {
         let word = match &known.fact {
             Fact::Present => format!("{} {}", known.node, known.at),
-            Fact::Is(value) => format!("{} {} = {}", known.node, known.at, word_of_value(value)),
+            Fact::Is(value) => format!("{} {} = {}", known.node, known.at, value_key(value)),
         };
         let same = self.by_word.entry(word).or_default();
         if let Some(at) = same.iter().find(|at| self.all[**at] == known) {
@@ -218,7 +218,11 @@ fn both(one: Arc<BitSet>, other: &Arc<BitSet>) -> Arc<BitSet> {
 
 /// Narrows schemas by further facts. Schemas that are not in `narrow` yet are looked up with
 /// `schema_of`.
-pub(super) fn narrow_more<'s>(narrow: &mut Narrow, known: &[Known], schema_of: impl Fn(&str) -> Option<&'s Value>) {
+pub(super) fn narrow_schemas<'s>(
+    narrow: &mut NarrowedSchemas,
+    known: &[Known],
+    schema_of: impl Fn(&str) -> Option<&'s Value>,
+) {
     for Known { node, at, fact } in known {
         if !narrow.contains_key(node) {
             let Some(schema) = schema_of(node) else { continue };
@@ -231,18 +235,18 @@ pub(super) fn narrow_more<'s>(narrow: &mut Narrow, known: &[Known], schema_of: i
 }
 
 /// Collects the facts that follow if a condition has the result `holds`.
-pub(super) fn known_when(condition: &Condition, holds: bool, known: &mut Vec<Known>) {
+pub(super) fn collect_facts(condition: &Condition, holds: bool, known: &mut Vec<Known>) {
     match (condition, holds) {
-        (Condition::Not(other), holds) => known_when(other, !holds, known),
+        (Condition::Not(other), holds) => collect_facts(other, !holds, known),
         (Condition::All(all), true) | (Condition::Any(all), false) => {
-            all.iter().for_each(|of| known_when(of, holds, known));
+            all.iter().for_each(|of| collect_facts(of, holds, known));
         }
         // At least one condition has this result, so only facts that follow from each of them are
         // certain.
         (Condition::All(all), false) | (Condition::Any(all), true) => {
             let of = |condition: &Condition| {
                 let mut known = Vec::new();
-                known_when(condition, holds, &mut known);
+                collect_facts(condition, holds, &mut known);
                 known
             };
             let mut each = all.iter().map(of);

@@ -15,7 +15,7 @@ impl Builder {
     /// Call it before adding other nodes: `b.approve(Node::new("start").approve("deploy it?"))`.
     /// `#[workflow]` has the option `approve = "deploy it?"`.
     pub fn approve(&mut self, node: impl Into<Node>) {
-        let inputs = |spec: &super::spec::NodeSpec| matches!(spec.body, Body::Input { .. });
+        let inputs = |spec: &super::spec::PlanNode| matches!(spec.body, Body::Input { .. });
         if !self.nodes.iter().all(inputs) {
             self.problems.push("`approve` is called after a node was added; call it first".to_owned());
         }

@@ -4,16 +4,16 @@
 use std::any::type_name;
 use std::collections::HashSet;
 
-use super::spec::{Body, NodeSpec, Outputs, Spec};
+use super::spec::{Body, Outputs, PlanNode, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
 use crate::on_timeout::OnTimeout;
-use crate::run::{Approval, NO_ARGUMENTS, answer_of_timeout, read_approval};
+use crate::run::{Approval, NO_ARGUMENTS, read_approval, timeout_answer};
 use crate::value::{Encoded, NodeValue};
 
 /// Builds the approval request for a node, with the values that the node is about to use.
-pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
+pub(crate) fn approval_of(spec: &Spec, node: &PlanNode, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
     let message = match &node.question_text {
         Some(text) => text(outputs)?,
         None => node.policy.approve.clone().unwrap_or_default(),
@@ -30,11 +30,11 @@ pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -
 
 /// Reports mistakes in questions: an `approve` or a time-out that has no effect, an `on_timeout`
 /// without a time-out, or an `on_timeout` answer of the wrong type.
-pub(super) fn problems_of_questions(nodes: &[NodeSpec]) -> Vec<String> {
+pub(super) fn check_questions(nodes: &[PlanNode]) -> Vec<String> {
     nodes.iter().filter_map(problem_of_question).collect()
 }
 
-fn problem_of_question(node: &NodeSpec) -> Option<String> {
+fn problem_of_question(node: &PlanNode) -> Option<String> {
     let (path, policy) = (&node.path, &node.policy);
     let is_gate = matches!(node.body, Body::Gate { .. });
     if policy.approve.is_some() {
@@ -64,7 +64,7 @@ fn problem_of_question(node: &NodeSpec) -> Option<String> {
     // Check the answer that a time-out gives as if a person had given it. Otherwise the run would
     // fail only when the time is over.
     let question = ApprovalRequest::new(String::new(), Encoded::null(), Encoded::null());
-    let answer = answer_of_timeout(&question.within(Some(limit), &policy.on_timeout)).ok()?;
+    let answer = timeout_answer(&question.within(Some(limit), &policy.on_timeout)).ok()?;
     let problem = check_answer(node, &answer).err()?;
     Some(format!("the `on_timeout` of `{path}`: {problem}"))
 }
@@ -72,7 +72,7 @@ fn problem_of_question(node: &NodeSpec) -> Option<String> {
 /// Returns the values that a node reads, as an object with the names of the nodes that it reads
 /// from; `null` if it reads none. For a call, these are the arguments, or the values that the
 /// arguments are computed from.
-fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
+fn values_read(spec: &Spec, node: &PlanNode, outputs: &dyn Outputs) -> Encoded {
     if let Some(given) = outputs.given() {
         return given.clone();
     }
@@ -92,10 +92,10 @@ fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
 }
 
 /// Checks that an answer has the type that a node expects.
-pub(crate) fn check_answer(node: &NodeSpec, answer: &Encoded) -> Result<(), ControlError> {
+pub(crate) fn check_answer(node: &PlanNode, answer: &Encoded) -> Result<(), ControlError> {
     let fits = match &node.body {
-        // The check of `arguments` below applies to an `Approval` only. A gate of another type may
-        // have a field with this name.
+        // The check of `arguments` below applies to an `Approval` only. A gate of a different type
+        // may have a field with this name.
         Body::Gate { fits, .. } if node.type_name != type_name::<Approval>() => fits.check(answer),
         _ => read_approval(answer).and_then(|approval| match approval.arguments() {
             Some(_) => Err(NO_ARGUMENTS.to_owned()),

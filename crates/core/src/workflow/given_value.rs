@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::mapping::{Mapping, Names, Scope};
-use super::outputs::{GivenOutputs, Outputs, WithState};
+use super::outputs::{CopiedOutputs, Outputs, OutputsWithState};
 use super::spec::{Step, StepFuture};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -46,12 +46,12 @@ impl Given {
         callee: C,
         begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
     ) -> Result<StepFuture, StepError> {
-        self.then_or(cx, outputs, item, callee, begin, Err)
+        self.start_with_or(cx, outputs, item, callee, begin, Err)
     }
 
     /// Like [`then`](Self::then), but calls `otherwise` if the value cannot be computed. A store
     /// that does not answer is still an error.
-    pub(super) fn then_or<C: Send + 'static>(
+    pub(super) fn start_with_or<C: Send + 'static>(
         &self,
         cx: Context,
         outputs: &dyn Outputs,
@@ -75,7 +75,7 @@ impl Given {
         // The future must not borrow from the run, so it gets a copy of the outputs that it needs.
         let (given, outputs, item) = (Arc::clone(&self.0), self.0.read(outputs), item.cloned());
         Ok(Box::pin(async move {
-            let seen = cx.seen_state_with(&given.lasting).await.map_err(StepError::of)?;
+            let seen = cx.seen_state_with(&given.lasting).await.map_err(StepError::from_error)?;
             match given.made(&cx, &outputs, item.as_ref(), seen) {
                 Ok(value) => begin(callee, cx, value).await,
                 Err(error) => otherwise(error)?.await,
@@ -99,15 +99,15 @@ impl Inner {
         item: Option<&Encoded>,
         state: SavedByStep,
     ) -> Result<Encoded, StepError> {
-        let outputs = WithState { outputs, state };
+        let outputs = OutputsWithState { outputs, state };
         let scope = Scope { names: &self.names, outputs: &outputs, item };
         Ok(self.value.encoded(&scope, || cx.host().max_output_bytes)?)
     }
 
     /// Copies the outputs and failures that the mapping reads, so that they can be used without the
     /// run.
-    fn read(&self, outputs: &dyn Outputs) -> GivenOutputs {
-        let mut read = GivenOutputs::default();
+    fn read(&self, outputs: &dyn Outputs) -> CopiedOutputs {
+        let mut read = CopiedOutputs::default();
         let reads = self.value.reads(&|name| self.names.contains_key(name));
         for at in reads.into_iter().filter_map(|(name, _)| self.names.get(name).copied()) {
             outputs.output(at).cloned().into_iter().for_each(|output| drop(read.outputs.insert(at, output)));

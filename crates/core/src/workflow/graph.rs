@@ -17,8 +17,8 @@ use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::run_limits::RunLimits;
 #[cfg(feature = "dynamic")]
-use super::spec::Referenced;
-use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
+use super::spec::ReferencedDefinition;
+use super::spec::{Body, NodeKind, OrderReason, PlanNode, Spec};
 use crate::definition::without_notes;
 
 /// A workflow described as data: its nodes, edges, policies and types, without the code of its
@@ -232,15 +232,15 @@ impl Graph {
     /// Version of the JSON form that this release writes.
     pub const VERSION: u32 = 1;
 
-    pub(crate) fn of(spec: &Spec) -> Self {
+    pub(crate) fn from_plan(spec: &Spec) -> Self {
         Self::described(spec, true)
     }
 
     /// Describes a plan. With `workflows`, includes the hashes of the workflows that nodes call.
     fn described(spec: &Spec, workflows: bool) -> Self {
         let name = |node: u32| spec.node(node).path.to_string();
-        let after = |node: &NodeSpec| node.after.clone().into_iter();
-        let describe = |node: &NodeSpec| GraphNode {
+        let after = |node: &PlanNode| node.after.clone().into_iter();
+        let describe = |node: &PlanNode| GraphNode {
             name: node.path.to_string(),
             kind: node.kind,
             calls: node.call.to_string(),
@@ -280,7 +280,9 @@ impl Graph {
             writes: node.writes,
             code: if node.code == 0 { String::new() } else { format!("{:016x}", node.code) },
             workflows: match workflows {
-                true => called_by(node).iter().map(|called| (called.name.to_string(), closure_hash(called))).collect(),
+                true => {
+                    called_by(node).iter().map(|called| (called.name.to_string(), transitive_hash(called))).collect()
+                }
                 false => BTreeMap::new(),
             },
             branches: match &node.body {
@@ -370,7 +372,7 @@ impl Graph {
         hash.text(&self.output);
         let mut schemas = HashMap::new();
         for node in &self.nodes {
-            hash.number(self.shape_with(node, &mut schemas, counts));
+            hash.number(self.node_hash(node, &mut schemas, counts));
         }
         format!("{:016x}", hash.0)
     }
@@ -378,10 +380,10 @@ impl Graph {
     /// Returns a hash of the parts of a node that determine its output in another version of the
     /// workflow. Order edges and the policy do not count.
     pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
-        self.shape_with(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
+        self.node_hash(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
     }
 
-    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, counts: Counts) -> u64 {
+    fn node_hash(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, counts: Counts) -> u64 {
         let schema_hash = || {
             let mut schema = node.schema.to_value();
             without_notes(&mut schema);
@@ -460,7 +462,7 @@ struct Counts {
 impl Spec {
     /// Returns the hash of the definition. It is computed on first use.
     pub(crate) fn hash(&self) -> &Arc<str> {
-        self.hash.get_or_init(|| Graph::of(self).hash().into())
+        self.hash.get_or_init(|| Graph::from_plan(self).hash().into())
     }
 
     /// Returns the hash without the hashes of called workflows. Their plans are not accessed,
@@ -500,19 +502,19 @@ fn edge_of(spec: &Spec, entry: &Entry) -> GraphEdge {
 }
 
 /// Returns the workflows that a node calls directly.
-fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
+fn called_by(node: &PlanNode) -> Vec<Arc<Spec>> {
     let called = node.callees.iter().filter_map(|callee| super::callee::workflow(*callee));
     #[cfg(feature = "dynamic")]
     let called = called.chain(node.references.iter().filter_map(|referenced| match referenced {
-        Referenced::Workflow(called) => Some(Arc::clone(called)),
-        Referenced::Tool(_) | Referenced::Agent(_) | Referenced::Unfetched(_) => None,
+        ReferencedDefinition::Workflow(called) => Some(Arc::clone(called)),
+        ReferencedDefinition::Tool(_) | ReferencedDefinition::Agent(_) | ReferencedDefinition::Unfetched(_) => None,
     }));
     called.collect()
 }
 
 /// Returns a hash of a workflow and of all workflows that it calls, directly or through others.
 /// Each workflow adds only its own hash, so workflows may call each other.
-fn closure_hash(of: &Arc<Spec>) -> String {
+fn transitive_hash(of: &Arc<Spec>) -> String {
     let mut all: BTreeMap<Arc<str>, String> = BTreeMap::new();
     let mut open = vec![Arc::clone(of)];
     while let Some(spec) = open.pop() {
@@ -554,7 +556,7 @@ impl Fnv {
     }
 
     fn text(&mut self, text: &str) {
-        // The length keeps texts apart: `ab` and `c` hash differently from `a` and `bc`.
+        // The length keeps strings apart: `ab` and `c` hash differently from `a` and `bc`.
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! The behaviour of a node as data: calls of tools, agents and workflows by name, values, routes
+//! The behaviour of a node as data: calls to tools, agents and workflows by name, values, routes
 //! and questions. Also has the edges that lead to a node.
 
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ pub enum GraphBody {
     },
 }
 
-/// A call of a tool, an agent or a workflow by its name, with its input.
+/// A call to a tool, an agent or a workflow by its name, with its input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}")]
 #[non_exhaustive]
@@ -115,7 +115,7 @@ pub struct Reference {
     /// Name of the callee in the runtime.
     pub name: String,
     /// Input of the call. A tool takes its arguments as an object, and a workflow its inputs. An
-    /// agent takes its message as a text, and any other value as JSON.
+    /// agent takes its message as a string, and any other value as JSON.
     pub with: Mapping,
     /// Mapping from the answer, which is `{"item": ""}` here, to the output. It can read only the
     /// answer. Default: the answer is the output.
@@ -148,7 +148,7 @@ impl ReferenceKind {
 }
 
 impl Reference {
-    /// Creates a call of a tool with an object of arguments.
+    /// Creates a call to a tool with an object of arguments.
     pub fn tool(name: impl Into<String>, with: Mapping) -> Self {
         Self { kind: ReferenceKind::Tool, name: name.into(), with, gives: None }
     }

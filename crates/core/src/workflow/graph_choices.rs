@@ -9,10 +9,10 @@ use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question};
 use super::mapping::{Mapping, Names, Scope};
-use super::node_schema::Fits;
-use super::of_graph::Loading;
+use super::node_schema::ValueCheck;
+use super::of_graph::GraphLoader;
 use super::question_text::question_text;
-use super::spec::{Body, NodeKind, Outputs, Pure, QuestionAbout, QuestionText, Until};
+use super::spec::{Body, NodeKind, Outputs, Pure, QuestionTextFn, QuestionValueFn, Until};
 use super::step_error::StepError;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -22,7 +22,7 @@ use crate::value::{Encoded, NodeValue};
 /// Maximum size in bytes of the value that a question shows. A person has to read it.
 const LARGEST_QUESTION: usize = 16 << 20;
 
-impl Loading<'_> {
+impl GraphLoader<'_> {
     pub(super) fn router(&mut self, node: &GraphNode, does: &GraphBody) -> (NodeKind, Body) {
         let GraphBody::Route(routes) = does else { return (NodeKind::Join, Body::Join) };
         let name = &node.name;
@@ -57,11 +57,11 @@ impl Loading<'_> {
 
     pub(super) fn gate(&mut self, node: &str, question: &Question) -> (NodeKind, Body) {
         if let Some(about) = &question.about {
-            self.no_item(node, about);
+            self.check_no_item(node, about);
         }
         let (schema, fits) = match &question.answer {
             Some(schema) => (schema.to_value(), self.fits(node, schema)),
-            None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
+            None => (Approval::schema(), ValueCheck::Type(|answer| answer.decode::<Approval>().map(drop))),
         };
         let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
         // A mistake in the text is reported by `Self::question_text` for the same node.
@@ -84,7 +84,7 @@ impl Loading<'_> {
     /// Returns a function that computes the arguments that an approval request shows. Only a call
     /// whose arguments use the state needs one; the request of any other call shows the outputs
     /// that it reads.
-    pub(super) fn question_about(&self, node: &GraphNode) -> Option<QuestionAbout> {
+    pub(super) fn question_about(&self, node: &GraphNode) -> Option<QuestionValueFn> {
         node.policy.approve.as_ref()?;
         let Some(GraphBody::Call(call)) = &node.does else { return None };
         if call.with.state_keys(&|name| self.names.contains_key(name)).is_empty() {
@@ -95,7 +95,7 @@ impl Loading<'_> {
     }
 
     /// Compiles the text of a node's question, if it has placeholders.
-    pub(super) fn question_text(&mut self, node: &GraphNode) -> Option<QuestionText> {
+    pub(super) fn question_text(&mut self, node: &GraphNode) -> Option<QuestionTextFn> {
         match question_text(node.question()?, &self.names) {
             Ok(text) => text,
             Err(problem) => {

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::cel_names::{CelRoot, ITEM};
 use super::condition::Condition;
-use super::facts::{Narrow, known_when, narrow_more};
+use super::facts::{NarrowedSchemas, collect_facts, narrow_schemas};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question, Routes};
-use super::mapping::{Mapping, Root};
+use super::mapping::{Mapping, PlaceholderRoot};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
-use super::of_graph::Loading;
+use super::of_graph::GraphLoader;
 
 /// Schemas against which the reads of a node are checked.
 pub(super) struct Reading<'a> {
@@ -26,16 +26,16 @@ pub(super) struct Reading<'a> {
     pub(super) item: &'a Value,
 }
 
-impl Loading<'_> {
+impl GraphLoader<'_> {
     /// Reports parts that the node reads and that do not exist. The arguments of calls are checked
-    /// in `Loading::callee`.
+    /// in `GraphLoader::callee`.
     pub(super) fn check_reads(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
         let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
         let mut problems = Vec::new();
         match &node.does {
             Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
-                reading.of_mapping(value, &mut problems);
+                reading.check_mapping(value, &mut problems);
             }
             Some(GraphBody::Route(routes)) => {
                 reading.of_routes(routes, &mut problems);
@@ -58,11 +58,11 @@ impl Loading<'_> {
             let narrow = self.facts.narrow(&edge.from, reads, |of| self.schemas.get(of));
             let outputs = Schemas { all: &self.schemas, narrow: &narrow };
             Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
-                .of_condition(when, &mut self.problems);
+                .check_condition(when, &mut self.problems);
         }
     }
 
-    pub(super) fn no_item(&mut self, node: &str, mapping: &Mapping) {
+    pub(super) fn check_no_item(&mut self, node: &str, mapping: &Mapping) {
         if mapping.has_item() {
             self.problems.push(format!(
                 "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
@@ -73,12 +73,12 @@ impl Loading<'_> {
 
 impl Reading<'_> {
     /// Reports the parts that a mapping reads and that do not exist, or may not exist.
-    pub(super) fn of_mapping(&self, mapping: &Mapping, problems: &mut Vec<String>) {
+    pub(super) fn check_mapping(&self, mapping: &Mapping, problems: &mut Vec<String>) {
         self.parts(mapping, false, problems);
     }
 
     /// Checks the parts that a condition reads, and that its values are booleans.
-    pub(super) fn of_condition(&self, condition: &Condition, problems: &mut Vec<String>) {
+    pub(super) fn check_condition(&self, condition: &Condition, problems: &mut Vec<String>) {
         match condition {
             Condition::Cel(expression) => {
                 let found = expression.problems_of_condition(self);
@@ -106,13 +106,13 @@ impl Reading<'_> {
                 self.parts(other, false, problems);
             }
             Condition::Exists(value) => self.parts(value, true, problems),
-            Condition::Not(other) => self.of_condition(other, problems),
+            Condition::Not(other) => self.check_condition(other, problems),
             // A condition is evaluated only if those before it have not decided the result.
             Condition::All(all) | Condition::Any(all) => {
                 let holds = matches!(condition, Condition::All(_));
                 let mut narrow = self.outputs.narrow.clone();
                 for of in all {
-                    self.knowing(&narrow).of_condition(of, problems);
+                    self.with_facts(&narrow).check_condition(of, problems);
                     self.know(of, holds, &mut narrow);
                 }
             }
@@ -123,7 +123,7 @@ impl Reading<'_> {
     pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<String>) {
         let mut narrow = self.outputs.narrow.clone();
         for when in routes.arms.iter().filter_map(|arm| arm.when.as_ref()) {
-            self.knowing(&narrow).of_condition(when, problems);
+            self.with_facts(&narrow).check_condition(when, problems);
             // A router that takes one arm evaluates a condition only if none before it holds.
             if !routes.all {
                 self.know(when, false, &mut narrow);
@@ -132,16 +132,16 @@ impl Reading<'_> {
     }
 
     /// Returns the same reading with more facts.
-    fn knowing<'r>(&'r self, narrow: &'r Narrow) -> Reading<'r> {
+    fn with_facts<'r>(&'r self, narrow: &'r NarrowedSchemas) -> Reading<'r> {
         let outputs = Schemas { all: self.outputs.all, narrow };
         Reading { place: self.place.clone(), outputs, item: self.item }
     }
 
     /// Adds the facts that follow if a condition holds, or if it does not hold.
-    fn know(&self, condition: &Condition, holds: bool, narrow: &mut Narrow) {
+    fn know(&self, condition: &Condition, holds: bool, narrow: &mut NarrowedSchemas) {
         let mut known = Vec::new();
-        known_when(condition, holds, &mut known);
-        narrow_more(narrow, &known, |node| self.outputs.get(node));
+        collect_facts(condition, holds, &mut known);
+        narrow_schemas(narrow, &known, |node| self.outputs.get(node));
     }
 
     /// Reports missing parts. With `may_miss`, reports only parts that can never exist.
@@ -174,10 +174,12 @@ impl Reading<'_> {
             problems.push(format!("{}: {of} has nothing at `{at}`: {lack}", self.place));
         }
     }
-    /// Checks the placeholders of a text.
+    /// Checks the placeholders of a string.
     fn placeholders(&self, template: &Template, problems: &mut Vec<String>) {
         for placeholder in template.placeholders() {
-            let (Root::Node(node), parts) = Root::of(placeholder, &|name| self.outputs.get(name).is_some()) else {
+            let (PlaceholderRoot::Node(node), parts) =
+                PlaceholderRoot::resolve(placeholder, &|name| self.outputs.get(name).is_some())
+            else {
                 continue;
             };
             let Some(whole) = self.outputs.get(node) else { continue };

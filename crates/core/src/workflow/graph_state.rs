@@ -8,14 +8,14 @@ use super::graph::GraphNode;
 use super::graph_body::GraphBody;
 use super::mapping::IsNode;
 use super::mapping_form::pointer;
-use super::of_graph::Loading;
+use super::of_graph::GraphLoader;
 use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
 use super::spec::NodeKind;
 use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
 use crate::state::StateOwner;
 
-impl<'a> Loading<'a> {
+impl<'a> GraphLoader<'a> {
     /// Checks the state keys that are read by a node, by its question and by the conditions of its
     /// edges.
     pub(super) fn check_state(&mut self, node: &'a GraphNode) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::builder::{Builder, TypeOf};
 use super::node::Node;
 use super::node_handle::{Handle, RawHandle, Reads};
-use super::node_schema::{Fits, NodeSchema};
+use super::node_schema::{NodeSchema, ValueCheck};
 use super::spec::{Body, NodeKind, Spec};
 use crate::path::StepPath;
 
@@ -28,14 +28,16 @@ impl Builder {
         if self.order.is_some() {
             inner.keep_order();
         }
-        let item = item.map(|(name, of)| inner.inner_input(name, of));
+        let item = item.map(|(name, of)| inner.add_nested_input(name, of));
         let read = reads.moved(&mut |outer| {
             let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
             match of {
-                Some(of) => inner
-                    .inner_input(of.path.last_name().unwrap_or_default(), (of.type_name.clone(), of.schema.clone())),
+                Some(of) => inner.add_nested_input(
+                    of.path.last_name().unwrap_or_default(),
+                    (of.type_name.clone(), of.schema.clone()),
+                ),
                 // The node itself reports the handle of another builder.
-                None => inner.inner_input("unknown", ("?".into(), NodeSchema::default())),
+                None => inner.add_nested_input("unknown", ("?".into(), NodeSchema::default())),
             }
         });
         let output = nodes(&mut inner, item, read);
@@ -50,12 +52,12 @@ impl Builder {
     }
 
     /// Adds an input of a nested workflow. Its final name is chosen in `rename_inputs`.
-    fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
+    fn add_nested_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
         let at = self.add(
             Node::new(name),
             NodeKind::Input,
             Vec::new(),
-            Body::Input { fits: Fits::Type(|_| Ok(())) },
+            Body::Input { fits: ValueCheck::Type(|_| Ok(())) },
             described,
         );
         // Nodes that are added later may have this name.
@@ -74,7 +76,7 @@ impl Builder {
             while !taken.insert(name.clone()) {
                 name = format!("outer.{name}");
             }
-            node.path = StepPath::of_names(name.into());
+            node.path = StepPath::from_names(name.into());
         }
     }
 }

@@ -9,7 +9,7 @@ use agentflow_schema::template::{Placeholder, Template, part_of};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::cel_names::{CelNames, cel_reads, cel_state_keys};
+use super::cel_names::{CelVariables, cel_reads, cel_state_keys};
 use super::outputs::{NodeIndex, Outputs};
 use super::step_error::StepError;
 use crate::failure::FailureKind;
@@ -17,7 +17,7 @@ use crate::state::{SavedByStep, StateOwner, is_reserved};
 use crate::value::Encoded;
 
 /// Describes how a value is computed: from the output of a node or a part of it, a value of the
-/// state, a constant, a text with such values, or an object or a list of them.
+/// state, a constant, a string with such values, or an object or a list of them.
 ///
 /// As JSON it is an object with one of these keys:
 ///
@@ -29,7 +29,7 @@ use crate::value::Encoded;
 /// | `{"state": "tone"}` | the value of a key of the [state](crate::state), as the node sees it; with `at` and `or` as above |
 /// | `{"state": "tone", "optional": true}` | the same; without a value, it is left out of the object or the list that contains it |
 /// | `{"state": ""}` | all values of the session and of `temp:` keys, as an object |
-/// | `{"template": "Dear {name}, {page.title?}"}` | a text with such values, by the rules of a [`Template`] |
+/// | `{"template": "Dear {name}, {page.title?}"}` | a string with such values, by the rules of a [`Template`] |
 /// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
 /// | `{"item": ""}` | the item of a node that runs for each item, or the last output of a repetition; a JSON Pointer selects a part |
 /// | `{"value": 5}` | a constant |
@@ -125,10 +125,12 @@ impl Mapping {
             Self::ErrorOf(node) => vec![(node, true)],
             Self::Item(_) | Self::Value(_) | Self::State { .. } => Vec::new(),
             Self::Template(template) => {
-                let roots = template.placeholders().map(|placeholder| (Root::of(placeholder, is_node).0, placeholder));
+                let roots = template
+                    .placeholders()
+                    .map(|placeholder| (PlaceholderRoot::resolve(placeholder, is_node).0, placeholder));
                 let of_nodes = roots.filter_map(|(root, placeholder)| match root {
-                    Root::Node(node) => Some((node, placeholder.is_optional())),
-                    Root::State { .. } => None,
+                    PlaceholderRoot::Node(node) => Some((node, placeholder.is_optional())),
+                    PlaceholderRoot::State { .. } => None,
                 });
                 of_nodes.collect()
             }
@@ -146,9 +148,11 @@ impl Mapping {
         match self {
             Self::State { key, .. } => vec![(key, false)],
             Self::Template(template) => {
-                let keys = template.placeholders().filter_map(|placeholder| match Root::of(placeholder, is_node).0 {
-                    Root::Node(_) => None,
-                    Root::State { key, bare } => Some((key, bare && !placeholder.is_optional())),
+                let keys = template.placeholders().filter_map(|placeholder| {
+                    match PlaceholderRoot::resolve(placeholder, is_node).0 {
+                        PlaceholderRoot::Node(_) => None,
+                        PlaceholderRoot::State { key, bare } => Some((key, bare && !placeholder.is_optional())),
+                    }
                 });
                 keys.collect()
             }
@@ -165,9 +169,9 @@ impl Mapping {
             Self::State { key, or: None, optional: false, .. } => vec![key],
             Self::Template(template) => {
                 let needed = template.placeholders().filter(|placeholder| !placeholder.is_optional());
-                let keys = needed.filter_map(|placeholder| match Root::of(placeholder, is_node).0 {
-                    Root::Node(_) => None,
-                    Root::State { key, .. } => Some(key),
+                let keys = needed.filter_map(|placeholder| match PlaceholderRoot::resolve(placeholder, is_node).0 {
+                    PlaceholderRoot::Node(_) => None,
+                    PlaceholderRoot::State { key, .. } => Some(key),
                 });
                 keys.collect()
             }
@@ -195,13 +199,13 @@ impl Mapping {
 
     /// Returns true if it uses only the item and constants.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
-    pub(super) fn is_of_item_alone(&self) -> bool {
+    pub(super) fn uses_item_only(&self) -> bool {
         self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty()
     }
 
     /// Computes the value from an item.
     #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
-    pub(super) fn of_item(&self, item: &Encoded, most: usize) -> Result<Encoded, Unmade> {
+    pub(super) fn of_item(&self, item: &Encoded, most: usize) -> Result<Encoded, MappingError> {
         let scope = Scope { names: &HashMap::new(), outputs: &super::condition::NoOutputs, item: Some(item) };
         self.encoded(&scope, || most)
     }
@@ -263,7 +267,7 @@ impl Mapping {
             }
             Self::Value(value) => Ok(value.clone()),
             Self::Cel(expression) => {
-                let value = expression.value(&CelNames(scope));
+                let value = expression.value(&CelVariables(scope));
                 value.map_err(|error| format!("`{}` cannot be evaluated: {error}", expression.shown()))
             }
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
@@ -285,7 +289,7 @@ impl Mapping {
     ///
     /// # Errors
     /// As [`value`](Self::value), and if the text is larger.
-    pub(crate) fn encoded(&self, scope: &Scope<'_>, most: impl FnOnce() -> usize) -> Result<Encoded, Unmade> {
+    pub(crate) fn encoded(&self, scope: &Scope<'_>, most: impl FnOnce() -> usize) -> Result<Encoded, MappingError> {
         match self {
             Self::From { node, at, .. }
                 if at.is_empty()
@@ -307,19 +311,19 @@ impl Mapping {
             }
             Self::Template(template) => {
                 let value = scope.filled(template, most())?;
-                Encoded::new(&value).map_err(|error| Unmade::Problem(error.to_string()))
+                Encoded::new(&value).map_err(|error| MappingError::Problem(error.to_string()))
             }
             Self::Object(_) | Self::List(_) => {
                 let mut text = Text { json: String::new(), most: most() };
                 self.write(scope, &mut text)?;
-                Encoded::from_json(text.json).map_err(|error| Unmade::Problem(error.to_string()))
+                Encoded::from_json(text.json).map_err(|error| MappingError::Problem(error.to_string()))
             }
-            other => Encoded::new(&other.value(scope)?).map_err(|error| Unmade::Problem(error.to_string())),
+            other => Encoded::new(&other.value(scope)?).map_err(|error| MappingError::Problem(error.to_string())),
         }
     }
 
     /// Writes the value, up to the maximum size.
-    fn write(&self, scope: &Scope<'_>, text: &mut Text) -> Result<(), Unmade> {
+    fn write(&self, scope: &Scope<'_>, text: &mut Text) -> Result<(), MappingError> {
         match self {
             Self::Object(fields) => {
                 let mut before = "{";
@@ -346,14 +350,14 @@ impl Mapping {
     }
 }
 
-/// Maximum size in bytes of a text that a condition computes.
+/// Maximum size in bytes of a string that a condition computes.
 const LARGEST_TEXT: usize = 1 << 20;
 
 /// Predicate for names of nodes and inputs.
 pub(crate) type IsNode<'a> = &'a dyn Fn(&str) -> bool;
 
 /// Root of a placeholder's path: a node, or a key of the state.
-pub(crate) enum Root<'p> {
+pub(crate) enum PlaceholderRoot<'p> {
     Node(&'p str),
     /// `bare` is `true` if the path has neither `state.` nor an owner prefix, so only the name
     /// itself shows that it is a key of the state.
@@ -363,9 +367,9 @@ pub(crate) enum Root<'p> {
     },
 }
 
-impl<'p> Root<'p> {
+impl<'p> PlaceholderRoot<'p> {
     /// Returns the root of a placeholder, and the rest of its path.
-    pub(crate) fn of(placeholder: &'p Placeholder, is_node: IsNode<'_>) -> (Self, &'p [String]) {
+    pub(crate) fn resolve(placeholder: &'p Placeholder, is_node: IsNode<'_>) -> (Self, &'p [String]) {
         match placeholder.parts() {
             // A node takes precedence over a state key of the same name.
             [node, rest @ ..] if is_node(node) => (Self::Node(node), rest),
@@ -379,24 +383,24 @@ impl<'p> Root<'p> {
 }
 
 /// Reason why a value cannot be computed.
-pub(crate) enum Unmade {
+pub(crate) enum MappingError {
     /// A required value is missing or invalid.
     Problem(String),
     /// The value is larger than this number of bytes.
     TooLarge(usize),
 }
 
-impl From<String> for Unmade {
+impl From<String> for MappingError {
     fn from(problem: String) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<Unmade> for StepError {
-    fn from(unmade: Unmade) -> Self {
+impl From<MappingError> for StepError {
+    fn from(unmade: MappingError) -> Self {
         match unmade {
-            Unmade::Problem(problem) => Self::new(FailureKind::Value, problem),
-            Unmade::TooLarge(most) => Self::new(
+            MappingError::Problem(problem) => Self::new(FailureKind::Value, problem),
+            MappingError::TooLarge(most) => Self::new(
                 FailureKind::TooLarge,
                 format!(
                     "the value that is made here of outputs has more than the {most} bytes that one step may have; take the \
@@ -414,16 +418,16 @@ struct Text {
 }
 
 impl Text {
-    fn push(&mut self, part: &str) -> Result<(), Unmade> {
+    fn push(&mut self, part: &str) -> Result<(), MappingError> {
         if self.json.len().saturating_add(part.len()) > self.most {
-            return Err(Unmade::TooLarge(self.most));
+            return Err(MappingError::TooLarge(self.most));
         }
         self.json.push_str(part);
         Ok(())
     }
 
     /// Writes the name of a field as JSON.
-    fn push_name(&mut self, name: &str) -> Result<(), Unmade> {
+    fn push_name(&mut self, name: &str) -> Result<(), MappingError> {
         // Most names need no escaping, so they are written without building a JSON value.
         let is_plain = name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
         if !is_plain {
@@ -469,8 +473,8 @@ impl Scope<'_> {
     fn whole_output(&self, placeholder: &Placeholder) -> Option<&Encoded> {
         match placeholder.parts() {
             [node] => self.output(node),
-            parts => match Root::of(placeholder, &|name| self.names.contains_key(name)) {
-                (Root::Node(node), []) if parts.len() == 2 => self.output(node),
+            parts => match PlaceholderRoot::resolve(placeholder, &|name| self.names.contains_key(name)) {
+                (PlaceholderRoot::Node(node), []) if parts.len() == 2 => self.output(node),
                 _ => None,
             },
         }
@@ -480,14 +484,14 @@ impl Scope<'_> {
     pub(super) fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
         let is_node = |name: &str| self.names.contains_key(name);
         let filled = template.filled(most, |placeholder| {
-            let (root, parts) = Root::of(placeholder, &is_node);
+            let (root, parts) = PlaceholderRoot::resolve(placeholder, &is_node);
             let what = || match &root {
-                Root::Node(node) => format!("the output of `{node}`"),
-                Root::State { key, .. } => format!("the value of `{key}` in the state"),
+                PlaceholderRoot::Node(node) => format!("the output of `{node}`"),
+                PlaceholderRoot::State { key, .. } => format!("the value of `{key}` in the state"),
             };
             let value = match root {
-                Root::Node(node) => self.output(node),
-                Root::State { key, .. } => self.outputs.state().and_then(|state| state.get(key)).flatten(),
+                PlaceholderRoot::Node(node) => self.output(node),
+                PlaceholderRoot::State { key, .. } => self.outputs.state().and_then(|state| state.get(key)).flatten(),
             };
             let value = value.map(Encoded::decode::<Value>).transpose();
             let value = value.map_err(|error| format!("{} is not JSON: {error}", what()))?;
@@ -542,11 +546,11 @@ mod tests {
         let value = mapping.value(&scope)?;
         let encoded = match mapping.encoded(&scope, || 100) {
             Ok(encoded) => encoded,
-            Err(Unmade::Problem(problem)) => return Err(problem),
-            Err(Unmade::TooLarge(most)) => panic!("more than {most}"),
+            Err(MappingError::Problem(problem)) => return Err(problem),
+            Err(MappingError::TooLarge(most)) => panic!("more than {most}"),
         };
         assert_eq!(encoded, Encoded::new(&value).unwrap());
-        assert!(matches!(mapping.encoded(&scope, || 3), Ok(_) | Err(Unmade::TooLarge(3))));
+        assert!(matches!(mapping.encoded(&scope, || 3), Ok(_) | Err(MappingError::TooLarge(3))));
         Ok(value)
     }
 

@@ -147,7 +147,7 @@ impl TryFrom<String> for Pointer {
     }
 }
 
-/// Checks that a text is a JSON Pointer: empty, or with `/` as its first character.
+/// Checks that a string is a JSON Pointer: empty, or with `/` as its first character.
 pub(super) fn pointer(text: String) -> Result<String, String> {
     match text.is_empty() || text.starts_with('/') {
         true => Ok(text),

@@ -8,7 +8,7 @@ use agentflow_schema::template::Template;
 use serde_json::{Value, json};
 
 use super::input_schema::input_object_schema;
-use super::mapping::{Mapping, Root};
+use super::mapping::{Mapping, PlaceholderRoot};
 
 /// Schemas of the outputs of nodes by name, with the facts that are known at a position in the
 /// graph.
@@ -94,11 +94,12 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
     }
 }
 
-/// Derives the schema of a filled template: a text, or the schema of the only placeholder's value.
+/// Derives the schema of a filled template: a string, or the schema of the only placeholder's
+/// value.
 fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
     let Some(only) = template.only() else { return json!({"type": "string"}) };
-    match Root::of(only, &|name| outputs.get(name).is_some()) {
-        (Root::Node(node), parts) if !only.is_optional() => {
+    match PlaceholderRoot::resolve(only, &|name| outputs.get(name).is_some()) {
+        (PlaceholderRoot::Node(node), parts) if !only.is_optional() => {
             outputs.get(node).map_or(Value::Bool(true), |schema| part_at(schema, &pointer_of(parts)))
         }
         _ => Value::Bool(true),

@@ -153,10 +153,10 @@ pub use self::workflow_tool::WorkflowTool;
 use crate::context::Context;
 use crate::error::{Error, Result, noted};
 use crate::event::RunTerms;
-use crate::executor::StepsElsewhere;
+use crate::executor::RemoteSteps;
 use crate::future::BoxFuture;
 use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
-use crate::tool::{NeededResource, ReplacedKind, StandIn, StepPlace};
+use crate::tool::{CurrentStep, NeededResource, ReplacedKind, StandIn};
 use crate::value::{Encoded, NodeValue};
 
 /// Maximum number of concurrent steps of a run, unless the workflow sets another limit.
@@ -216,8 +216,8 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 
     /// Runs the workflow as a step of the run that the context belongs to. Its records are below
     /// that step, it ends when that run ends, and steps completed before a crash are not repeated.
-    /// If the context belongs to no run, the workflow becomes a new run that is kept in memory
-    /// only.
+    /// If the context does not belong to a run, the workflow becomes a new run that is kept in
+    /// memory only.
     ///
     /// # Errors
     /// Returns [`Error::Node`] if a step failed and is not retried. See [`Error`] for the other
@@ -232,7 +232,7 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
         // The workflow may write, so it waits for the earlier steps of the step that calls it.
-        StepPlace::until_turn_of_caller(self.spec.effect()).await;
+        CurrentStep::until_turn_of_caller(self.spec.effect()).await;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let output = around.scope(start(&self.spec, cx, inputs)?).await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
@@ -247,7 +247,7 @@ impl<In, Out> Workflow<In, Out> {
 
     /// Returns a description of the workflow: nodes, edges and types. Executes nothing.
     pub fn graph(&self) -> Graph {
-        Graph::of(&self.spec)
+        Graph::from_plan(&self.spec)
     }
 
     pub(crate) fn spec(&self) -> &Arc<Spec> {
@@ -313,7 +313,7 @@ pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encode
     let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
-    StepPlace::until_turn_of_caller(spec.effect()).await;
+    CurrentStep::until_turn_of_caller(spec.effect()).await;
     let around = Around::enter(cx.host().max_nesting, cx.depth())?;
     around.scope(start(spec, cx, inputs)?).await.map_err(|failed| failed.error)
 }
@@ -357,7 +357,7 @@ pub(crate) fn begun(
 /// # Errors
 /// Returns [`Error::RunResource`] if it has.
 fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Result<()> {
-    if options.resources.is_empty() || StepsElsewhere::of(host).is_none() {
+    if options.resources.is_empty() || RemoteSteps::find_executor(host).is_none() {
         return Ok(());
     }
     let given: Vec<String> = options.resources.names().iter().map(|name| format!("`{name}`")).collect();
@@ -378,7 +378,7 @@ fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Resul
 /// Returns [`Error::RunResource`] if a resource is missing.
 pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
     let needs = spec.needs();
-    if needs.is_empty() || StepsElsewhere::of(&shared.host).is_some() {
+    if needs.is_empty() || RemoteSteps::find_executor(&shared.host).is_some() {
         return Ok(());
     }
     check_needed(&spec.name, shared, needs)

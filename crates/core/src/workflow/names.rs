@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::spec::{NodeKind, NodeSpec};
+use super::spec::{NodeKind, PlanNode};
 use crate::path::StepPath;
 
 /// Names that a run adds to paths, each followed by a number.
@@ -23,7 +23,7 @@ fn is_wrong(part: &str) -> bool {
 }
 
 /// Checks the path of a node on its own.
-pub(super) fn problem_of_node(path: &str) -> Option<String> {
+pub(super) fn check_node_path(path: &str) -> Option<String> {
     path.split('/')
         .any(is_wrong)
         .then(|| format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}"))
@@ -31,7 +31,7 @@ pub(super) fn problem_of_node(path: &str) -> Option<String> {
 
 /// Checks the type of a node's output. A value that can be changed through a shared reference could
 /// differ after a restart, and between readers.
-pub(super) fn problem_of_type(node: &str, type_name: &str) -> Option<String> {
+pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<String> {
     const SHARED: [&str; 9] =
         ["Cell", "RefCell", "UnsafeCell", "OnceCell", "LazyCell", "Mutex", "RwLock", "OnceLock", "LazyLock"];
     let is_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
@@ -50,7 +50,7 @@ pub(super) fn problem_of_type(node: &str, type_name: &str) -> Option<String> {
 }
 
 /// Checks the name of a branch.
-pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
+pub(super) fn check_branch_name(node: &str, branch: &str) -> Option<String> {
     if branch.contains('/') {
         return Some(format!("`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"));
     }
@@ -58,8 +58,8 @@ pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
 }
 
 /// Reports each node whose path is below the path of a node that may record steps there.
-pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
-    let places: HashMap<&StepPath, &NodeSpec> = nodes.iter().map(|node| (&node.path, node)).collect();
+pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<String> {
+    let places: HashMap<&StepPath, &PlanNode> = nodes.iter().map(|node| (&node.path, node)).collect();
     let mut problems = Vec::new();
     for node in nodes {
         let mut above: Vec<_> = node.path.parents().filter_map(|above| places.get(&above).copied()).collect();
@@ -77,7 +77,7 @@ pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
 
 /// Returns true if a node may have a path below another node: in an arm of a router, or as the join
 /// of its arms.
-fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
+fn holds(nodes: &[PlanNode], above: &PlanNode, node: &PlanNode) -> bool {
     let router = match above.kind {
         NodeKind::Router => above.path.clone(),
         // The join of a router runs nothing either, and an arm may have the name of the join.

@@ -10,7 +10,7 @@ use super::bodies::step_of;
 use super::entry::Begins;
 use super::node_edge::NodeEdge;
 use super::node_handle::{Handle, RawHandle, Reads};
-use super::order::LooksAt;
+use super::order::RequiredSteps;
 use super::policy::{NodePolicy, OnError};
 use super::spec::{Spec, Step};
 use super::step_error::StepFailure;
@@ -44,7 +44,7 @@ pub struct Node {
     pub(super) writes: bool,
     pub(super) unordered: bool,
     /// Steps above that must end before it begins, in addition to those whose outputs it reads.
-    pub(super) looks: LooksAt,
+    pub(super) looks: RequiredSteps,
     /// `true` if nodes below it begin only after it has passed.
     pub(super) checks: bool,
     /// Workflow of its items or rounds, if that is more than one step.
@@ -98,7 +98,7 @@ impl Node {
     /// workflow runs.
     #[doc(hidden)]
     pub fn at_its_place(mut self) -> Self {
-        self.looks = LooksAt::Everything;
+        self.looks = RequiredSteps::Everything;
         self
     }
 
@@ -106,7 +106,7 @@ impl Node {
     /// effects.
     #[doc(hidden)]
     pub fn after_effects(mut self) -> Self {
-        self.looks = LooksAt::Effects;
+        self.looks = RequiredSteps::Effects;
         self
     }
 

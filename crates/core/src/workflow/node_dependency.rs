@@ -1,5 +1,5 @@
-//! The dependencies of a node as data: a tool, a resource or a prompt of an MCP server, or an agent
-//! of another program.
+//! The dependencies of a node as data: a tool, a resource or a prompt of an MCP server, or a remote
+//! agent (A2A).
 
 use serde::{Deserialize, Serialize};
 

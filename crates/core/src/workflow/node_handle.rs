@@ -23,7 +23,7 @@ impl<T: NodeValue> Handle<T> {
         Self { node, builder, load: output::<T>, optional: false }
     }
 
-    pub(super) fn of(raw: RawHandle) -> Self {
+    pub(super) fn from_raw(raw: RawHandle) -> Self {
         Self::new(raw.node, raw.builder)
     }
 
@@ -193,7 +193,8 @@ pub struct RawHandle {
 }
 
 impl RawHandle {
-    /// Creates a handle that belongs to no builder. The builder reports an attempt to read it.
+    /// Creates a handle that does not belong to a builder. The builder reports an attempt to read
+    /// it.
     pub(super) const fn nowhere() -> Self {
         Self { node: NodeIndex::MAX, builder: u32::MAX, optional: false }
     }

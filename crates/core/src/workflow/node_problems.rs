@@ -1,21 +1,21 @@
 //! All checks of a workflow's nodes. The builder and graphs that are data share this list, so that
 //! both make the same checks.
 
-use super::gate::problems_of_questions;
-use super::names::problems_of_places;
-use super::saved_twice::problems_of_keys;
-use super::spec::{NodeIndex, NodeSpec};
-use super::taken_arms::{arm_sets, problems_of_arms};
+use super::gate::check_questions;
+use super::names::check_path_overlaps;
+use super::saved_twice::check_save_conflicts;
+use super::spec::{NodeIndex, PlanNode};
+use super::taken_arms::{arm_sets, check_reachability};
 use super::taps::problems_of_taps;
 
 /// Checks each node on its own.
-pub(super) fn problems_of_nodes(nodes: &[NodeSpec]) -> Vec<String> {
-    [problems_of_places(nodes), problems_of_questions(nodes), problems_of_taps(nodes)].concat()
+pub(super) fn problems_of_nodes(nodes: &[PlanNode]) -> Vec<String> {
+    [check_path_overlaps(nodes), check_questions(nodes), problems_of_taps(nodes)].concat()
 }
 
 /// Checks the nodes together. Reads and edges must lead to existing nodes. `output` is the node
 /// that provides the workflow's output.
-pub(super) fn problems_of_plan(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
+pub(super) fn problems_of_plan(nodes: &[PlanNode], output: NodeIndex) -> Vec<String> {
     let sets = arm_sets(nodes);
-    [problems_of_arms(nodes, output, &sets), problems_of_keys(nodes, &sets)].concat()
+    [check_reachability(nodes, output, &sets), check_save_conflicts(nodes, &sets)].concat()
 }

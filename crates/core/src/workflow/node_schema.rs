@@ -1,4 +1,4 @@
-//! `NodeSchema` and `Fits`: the JSON Schema of a node's output, from a Rust type or as data, and
+//! `NodeSchema` and `ValueCheck`: the JSON Schema of a node's output, from a Rust type or as data, and
 //! the check of a value.
 
 use std::fmt;
@@ -26,12 +26,12 @@ enum Schema {
 
 impl NodeSchema {
     /// Returns the schema of a type.
-    pub(crate) fn of<T: NodeValue>() -> Self {
+    pub(crate) fn for_type<T: NodeValue>() -> Self {
         Self(Schema::Made(T::schema, |value| T::decode(value).map(drop)))
     }
 
     /// Checks that a value has the Rust type, if there is one. A schema that is data accepts any
-    /// value here; [`Fits`] checks it.
+    /// value here; [`ValueCheck`] checks it.
     ///
     /// # Errors
     /// The value does not fit the type.
@@ -97,13 +97,13 @@ impl<'de> Deserialize<'de> for NodeSchema {
 }
 
 /// A check that a value has a type, or fits a schema.
-pub(crate) enum Fits {
+pub(crate) enum ValueCheck {
     Type(FitsType),
     #[cfg(feature = "dynamic")]
     Schema(SchemaCheck),
 }
 
-impl Fits {
+impl ValueCheck {
     /// Checks a value.
     ///
     /// # Errors

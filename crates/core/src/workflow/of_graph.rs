@@ -13,7 +13,7 @@ use super::condition::{BoundCondition, Condition};
 use super::decision_of_graph::Asked;
 use super::decision_step::decision_schema;
 use super::entry::{Begins, Entry, When};
-use super::facts::{Facts, Narrow};
+use super::facts::{Facts, NarrowedSchemas};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Reference, ReferenceKind};
@@ -24,16 +24,16 @@ use super::mapping::{IsNode, Mapping, Names};
 use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
 use super::node_problems::{problems_of_nodes, problems_of_plan};
-use super::node_schema::{Fits, NodeSchema};
+use super::node_schema::{NodeSchema, ValueCheck};
 use super::reference_steps::{Called, Callee, item_step, step};
-use super::skipped_nodes::note_needed;
-use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Step};
+use super::skipped_nodes::record_why_needed;
+use super::spec::{After, Body, Branch, CalleeFacts, NodeIndex, NodeKind, OrderReason, PlanNode, Spec, Step};
 use super::step_error::StepError;
 use crate::dry_run::DryCall;
 use crate::failure::FailureKind;
 use crate::path::StepPath;
 use crate::run::Approval;
-use crate::tool::SeenTo;
+use crate::tool::CallSite;
 use crate::tool::answer_schema::closed;
 use crate::value::NodeValue;
 
@@ -55,20 +55,20 @@ impl Graph {
         // Consultations of the graph's decider become nodes, so that the checks below see them.
         let (graph, added) = self.with_decisions();
         let graph = &*graph;
-        let mut loading = Loading::new(graph, &added, resolve);
+        let mut loading = GraphLoader::new(graph, &added, resolve);
         let order = ordered(graph, &mut loading.problems);
         loading.is_connected = loading.problems.is_empty();
         loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
-        let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
+        let nodes: Vec<PlanNode> = order.iter().map(|node| loading.node(node)).collect();
         loading.check_bare_keys();
         let (is_whole, is_connected) = (loading.is_whole, loading.is_connected);
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
-        let derived = order.iter().map(|node| Derived {
+        let derived = order.iter().map(|node| CalleeFacts {
             schema: schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)),
             calls: calls.remove(node.name.as_str()).unwrap_or_default(),
         });
-        let derived: Vec<Derived> = derived.collect();
+        let derived: Vec<CalleeFacts> = derived.collect();
         let mut problems = loading.problems;
         if graph.version > Self::VERSION {
             problems.push(format!(
@@ -95,7 +95,7 @@ impl Graph {
             (true, Some(output)) => {
                 let (name, description) = (graph.name.as_str().into(), graph.description.as_str().into());
                 let limits = (graph.concurrency, graph.stop_policy, graph.limits);
-                note_needed(&nodes, index(output));
+                record_why_needed(&nodes, index(output));
                 let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
                 spec.derived = derived;
                 Ok(spec)
@@ -107,7 +107,7 @@ impl Graph {
 
 /// State of building the plan of a graph. Nodes are added in dependency order, so the nodes above
 /// are known when a node is checked.
-pub(super) struct Loading<'a> {
+pub(super) struct GraphLoader<'a> {
     pub(super) graph: &'a Graph,
     pub(super) resolve: Resolve<'a>,
     order: Vec<&'a GraphNode>,
@@ -115,7 +115,7 @@ pub(super) struct Loading<'a> {
     /// Schemas of the outputs of the nodes that were checked.
     pub(super) schemas: HashMap<&'a str, Value>,
     /// Schemas that facts known at the current node narrow down.
-    narrow: Narrow,
+    narrow: NarrowedSchemas,
     pub(super) facts: Facts<'a>,
     /// Calls of the nodes that were checked, by node.
     calls: HashMap<&'a str, Vec<DryCall>>,
@@ -144,7 +144,7 @@ pub(super) struct Loading<'a> {
     pub(super) is_connected: bool,
 }
 
-impl<'a> Loading<'a> {
+impl<'a> GraphLoader<'a> {
     fn new(graph: &'a Graph, added: &'a HashSet<String>, resolve: Resolve<'a>) -> Self {
         let mut problems = Vec::new();
         let deciders = graph.deciders(&mut problems);
@@ -154,7 +154,7 @@ impl<'a> Loading<'a> {
             order: Vec::new(),
             names: Names::default(),
             schemas: HashMap::new(),
-            narrow: Narrow::new(),
+            narrow: NarrowedSchemas::new(),
             facts: Facts::default(),
             calls: HashMap::new(),
             misfits: HashMap::new(),
@@ -181,9 +181,9 @@ impl<'a> Loading<'a> {
         Schemas { all: &self.schemas, narrow: &self.narrow }
     }
 
-    fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
+    fn node(&mut self, node: &'a GraphNode) -> PlanNode {
         let name = &node.name;
-        self.problems.extend(names::problem_of_node(name));
+        self.problems.extend(names::check_node_path(name));
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.is_connected = false;
             self.problems.push(format!("the node `{name}` waits for itself"));
@@ -230,7 +230,7 @@ impl<'a> Loading<'a> {
         }
         // Drop the schemas of the last node first. Schemas that are shared with them would be
         // copied when facts are added.
-        self.narrow = Narrow::new();
+        self.narrow = NarrowedSchemas::new();
         self.check_edges(node);
         let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
         let (names, order) = (&self.names, &self.order);
@@ -270,8 +270,8 @@ impl<'a> Loading<'a> {
         }
         let decided = self.decided(node);
         let question_text = self.question_text(node);
-        NodeSpec {
-            path: StepPath::of_names(name.as_str().into()),
+        PlanNode {
+            path: StepPath::from_names(name.as_str().into()),
             kind,
             call: node.called().into(),
             line: node.line,
@@ -422,7 +422,7 @@ impl<'a> Loading<'a> {
         let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, item)).collect();
         let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
         let names = Arc::clone(&self.names);
-        for call in does.calls().iter().filter(|call| call.gives.as_ref().is_some_and(|of| !of.is_of_item_alone())) {
+        for call in does.calls().iter().filter(|call| call.gives.as_ref().is_some_and(|of| !of.uses_item_only())) {
             self.problems.push(format!(
                 "the node `{name}`: what `gives` makes of the answer of `{}` reads `item` alone; read other outputs in a \
                  node of `value` behind it",
@@ -443,8 +443,12 @@ impl<'a> Loading<'a> {
                 let branch =
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
-                problems.extend(names::problem_of_branch(name, &branch));
-                all.push(Branch { name: branch.into(), step: step(called, one(call), SeenTo::InBranch), inner: None });
+                problems.extend(names::check_branch_name(name, &branch));
+                all.push(Branch {
+                    name: branch.into(),
+                    step: step(called, one(call), CallSite::InBranch),
+                    inner: None,
+                });
             }
             if all.is_empty() {
                 problems.push(format!("the node `{name}` has no branches; give it at least one"));
@@ -453,11 +457,11 @@ impl<'a> Loading<'a> {
         };
         let (kind, body) = match does {
             GraphBody::Call(_) => match bodies().next() {
-                Some((call, called)) => (NodeKind::Step, Body::Step(step(called, one(call), SeenTo::ByNode))),
+                Some((call, called)) => (NodeKind::Step, Body::Step(step(called, one(call), CallSite::ByNode))),
                 None => return unusable,
             },
             GraphBody::Value(value) => {
-                self.no_item(name, value);
+                self.check_no_item(name, value);
                 let given = Given::new(value.clone(), Arc::clone(&names));
                 match given.waits() {
                     true => (NodeKind::Value, Body::Step(given.into_step())),
@@ -518,7 +522,7 @@ impl<'a> Loading<'a> {
         } else {
             // The schema of an input or a question was compiled with the body of the node.
             let is_read = matches!(node.does, None | Some(GraphBody::Ask(_)));
-            if is_read || matches!(self.fits(&node.name, &node.schema), Fits::Schema(_)) {
+            if is_read || matches!(self.fits(&node.name, &node.schema), ValueCheck::Schema(_)) {
                 let what = "its output, by its `schema`,";
                 self.fits_schema(&node.name, what, &derived, &declared);
                 self.constants_fit(node, what, &declared);
@@ -540,14 +544,14 @@ impl<'a> Loading<'a> {
     /// item, if there is one.
     fn callee(&mut self, node: &str, call: &Reference, item: Option<&Value>) -> Option<Callee> {
         if item.is_none() {
-            self.no_item(node, &call.with);
+            self.check_no_item(node, &call.with);
         }
         let any = Value::Bool(true);
         let item = item.unwrap_or(&any);
         let outputs = Schemas { all: &self.schemas, narrow: &self.narrow };
         let given = schema_of(&call.with, outputs, item);
         let place = format!("the node `{node}`");
-        Reading { place, outputs, item }.of_mapping(&call.with, &mut self.problems);
+        Reading { place, outputs, item }.check_mapping(&call.with, &mut self.problems);
         match (self.resolve)(call.kind, &call.name) {
             Ok(callee) => {
                 let mut problems = callee.problems_of(&call.with);
@@ -571,12 +575,12 @@ impl<'a> Loading<'a> {
         }
     }
 
-    pub(super) fn fits(&mut self, node: &str, schema: &NodeSchema) -> Fits {
+    pub(super) fn fits(&mut self, node: &str, schema: &NodeSchema) -> ValueCheck {
         match SchemaCheck::new(&schema.to_value()) {
-            Ok(check) => Fits::Schema(check),
+            Ok(check) => ValueCheck::Schema(check),
             Err(problem) => {
                 self.problems.push(format!("the schema of `{node}`: {problem}"));
-                Fits::Type(|_| Ok(()))
+                ValueCheck::Type(|_| Ok(()))
             }
         }
     }

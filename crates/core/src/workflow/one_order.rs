@@ -1,8 +1,8 @@
 //! Checks at compile time that a collection that several nodes iterate over has a fixed order. It
 //! serves compiler messages only.
 //!
-//! Method resolution finds hash maps and sets, also under another name: an inherent method takes
-//! precedence over a method of a trait.
+//! Method resolution finds hash maps and sets, also under a different name: an inherent method
+//! takes precedence over a method of a trait.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 

@@ -5,10 +5,10 @@
 //! only read run concurrently. A called workflow that neither writes nor asks a person counts as a
 //! step that reads, even if it has checks.
 //!
-//! The plan does not show the calls of a plain function, so the node of such a call is opaque. It
-//! runs concurrently with other nodes. If it calls a tool with side effects, the call waits for its
-//! turn, which the driver opens. Gates, and steps that are known to read data that other steps
-//! change, begin when the opaque nodes above have ended.
+//! The plan does not show the calls that a plain function makes, so the node of such a call is
+//! opaque. It runs concurrently with other nodes. If it calls a tool with side effects, the call
+//! waits for its turn, which the driver opens. Gates, and steps that are known to read data that
+//! other steps change, begin when the opaque nodes above have ended.
 //!
 //! Edges are added while a workflow is built. A workflow that is built without the macro has only
 //! the edges that its author wrote.
@@ -16,7 +16,7 @@
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::policy::OnError;
-use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
+use super::spec::{After, NodeIndex, OrderReason, PlanNode};
 
 /// Effect of a node on the order of other nodes. Inputs and joins have none: they do not wait, and
 /// other nodes do not wait for them.
@@ -26,7 +26,7 @@ pub(super) struct Role {
     /// nodes below wait for it. Other nodes run concurrently between the writes.
     pub(super) writes: bool,
     /// Steps above that must end before the node begins.
-    pub(super) looks: LooksAt,
+    pub(super) looks: RequiredSteps,
     /// `true` if the node may call functions that the plan does not show and that may write.
     pub(super) is_opaque: bool,
     /// `true` if the node is known to read data that a step above may have changed.
@@ -38,7 +38,7 @@ pub(super) struct Role {
 /// The steps above a node that must have ended before it begins, besides those whose values it
 /// reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum LooksAt {
+pub(super) enum RequiredSteps {
     /// No other steps: the node depends only on the values that it reads.
     #[default]
     Values,
@@ -73,13 +73,13 @@ pub(super) struct Order {
 impl Order {
     /// Returns the order edges of `next`, which is the node to be added to `nodes`, and updates the
     /// frontier.
-    pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
+    pub(super) fn place(&mut self, nodes: &[PlanNode], next: &PlanNode, role: Role, unordered: bool) -> Vec<After> {
         let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
         let is_gate = role.barrier == Some(OrderReason::Gate);
-        let waits_for_all = is_write || role.looks == LooksAt::Everything;
+        let waits_for_all = is_write || role.looks == RequiredSteps::Everything;
         let waits_for_opaque =
-            sees_writes && (waits_for_all || role.looks == LooksAt::Effects || is_gate || role.reads);
+            sees_writes && (waits_for_all || role.looks == RequiredSteps::Effects || is_gate || role.reads);
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
         let above = self.now.above.iter().filter(|_| waits_for_all).map(edge(OrderReason::Above));
@@ -169,7 +169,7 @@ struct StepsAbove {
 }
 
 impl StepsAbove {
-    fn new(node: &NodeSpec, only_holding: bool) -> Self {
+    fn new(node: &PlanNode, only_holding: bool) -> Self {
         let mut before = Self { only_holding, next: BinaryHeap::new(), seen: HashSet::new() };
         before.add_all_before(node);
         before
@@ -181,7 +181,7 @@ impl StepsAbove {
         }
     }
 
-    fn add_all_before(&mut self, node: &NodeSpec) {
+    fn add_all_before(&mut self, node: &PlanNode) {
         let passes = |after: &&After| !self.only_holding || after.why.holds_back();
         let after: Vec<NodeIndex> = node.after.iter().filter(passes).map(|after| after.node).collect();
         let guards = node.guard().map(|(router, _)| router).into_iter().chain(node.unless);
@@ -189,7 +189,7 @@ impl StepsAbove {
     }
 
     /// Returns true if `wanted` is one of them. Calls must pass nodes in descending order.
-    fn includes(&mut self, nodes: &[NodeSpec], wanted: NodeIndex) -> bool {
+    fn includes(&mut self, nodes: &[PlanNode], wanted: NodeIndex) -> bool {
         // Each node comes after the nodes that it waits for, so only later nodes can lead to
         // `wanted`.
         while let Some(last) = self.next.peek().copied().filter(|last| *last > wanted) {

@@ -26,7 +26,7 @@ pub(crate) trait Outputs {
     }
 
     /// Returns the changes made by the deciding node with this index, if they were decoded before.
-    fn revised(&self, _by: NodeIndex) -> Option<Arc<Revised>> {
+    fn revised(&self, _by: NodeIndex) -> Option<Arc<RevisedInput>> {
         None
     }
 
@@ -38,7 +38,7 @@ pub(crate) trait Outputs {
 
 /// Changes that a decider makes to the input of a node.
 #[derive(Debug, Default)]
-pub(crate) struct Revised {
+pub(crate) struct RevisedInput {
     /// Outputs that replace the outputs of other nodes for this node.
     pub(crate) values: BTreeMap<NodeIndex, Encoded>,
     /// Arguments that replace the arguments of its call.
@@ -46,12 +46,12 @@ pub(crate) struct Revised {
 }
 
 /// Outputs of nodes, with the state at the position of a step.
-pub(crate) struct WithState<'o> {
+pub(crate) struct OutputsWithState<'o> {
     pub(crate) outputs: &'o dyn Outputs,
     pub(crate) state: SavedByStep,
 }
 
-impl Outputs for WithState<'_> {
+impl Outputs for OutputsWithState<'_> {
     fn output(&self, node: NodeIndex) -> Option<&Encoded> {
         self.outputs.output(node)
     }
@@ -60,7 +60,7 @@ impl Outputs for WithState<'_> {
         self.outputs.failure(node)
     }
 
-    fn revised(&self, by: NodeIndex) -> Option<Arc<Revised>> {
+    fn revised(&self, by: NodeIndex) -> Option<Arc<RevisedInput>> {
         self.outputs.revised(by)
     }
 
@@ -71,12 +71,12 @@ impl Outputs for WithState<'_> {
 
 /// Copies of outputs and failures by node index, usable without their run.
 #[derive(Default)]
-pub(crate) struct GivenOutputs {
+pub(crate) struct CopiedOutputs {
     pub(crate) outputs: BTreeMap<NodeIndex, Encoded>,
     pub(crate) failures: BTreeMap<NodeIndex, Failure>,
 }
 
-impl Outputs for GivenOutputs {
+impl Outputs for CopiedOutputs {
     fn output(&self, node: NodeIndex) -> Option<&Encoded> {
         self.outputs.get(&node)
     }

@@ -238,7 +238,7 @@ impl NodePolicy {
         self
     }
 
-    pub(super) fn timeout_of(&self) -> Option<Duration> {
+    pub(super) fn timeout_duration(&self) -> Option<Duration> {
         self.timeout_ms.map(Duration::from_millis)
     }
 }
@@ -254,13 +254,13 @@ pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) 
     if policy.retry == RetryPolicy::default() && tool.retry > 0 {
         *policy = std::mem::take(policy).retry(tool.retry);
     }
-    take_over_question(policy, tool, call);
+    inherit_tool_question(policy, tool, call);
 }
 
 /// Applies the tool's settings for the question about its call where the node leaves them open.
-pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
+pub(super) fn inherit_tool_question(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     if tool.approve {
-        policy.approve.get_or_insert_with(|| usual_question(call));
+        policy.approve.get_or_insert_with(|| default_question(call));
         if policy.approve_timeout_ms.is_none()
             && let Some(timeout) = tool.approve_timeout
         {
@@ -271,7 +271,7 @@ pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, cal
 }
 
 /// The default question of a node that consists of a call.
-fn usual_question(call: &str) -> String {
+fn default_question(call: &str) -> String {
     format!("call `{call}`?")
 }
 
@@ -279,8 +279,8 @@ fn usual_question(call: &str) -> String {
 pub(super) fn question_of_call(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) -> NodeQuestion {
     // The default text does not show the arguments of the call, so the call makes its own.
     // Described graphs contain it too.
-    let text = policy.approve.clone().filter(|text| *text != usual_question(call));
-    take_over_question(policy, tool, call);
+    let text = policy.approve.clone().filter(|text| *text != default_question(call));
+    inherit_tool_question(policy, tool, call);
     NodeQuestion {
         text: text.map(Into::into),
         timeout_ms: policy.approve_timeout_ms,

@@ -8,12 +8,12 @@ use agentflow_schema::template::Template;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
-use super::mapping::{IsNode, Root};
+use super::mapping::{IsNode, PlaceholderRoot};
 #[cfg(feature = "dynamic")]
 use super::mapping::{Names, Scope};
-use super::spec::NodeSpec;
+use super::spec::PlanNode;
 #[cfg(feature = "dynamic")]
-use super::spec::QuestionText;
+use super::spec::QuestionTextFn;
 #[cfg(feature = "dynamic")]
 use super::step_error::StepError;
 #[cfg(feature = "dynamic")]
@@ -50,9 +50,9 @@ impl GraphNode {
     }
 }
 
-impl NodeSpec {
+impl PlanNode {
     /// Returns the template of the question, as [`GraphNode::question`] does.
-    pub(super) fn asked_text(&self) -> Option<&str> {
+    pub(super) fn question_template(&self) -> Option<&str> {
         match self.does.as_deref() {
             Some(GraphBody::Ask(question)) => Some(&question.text),
             _ => self.policy.approve.as_deref().filter(|_| self.question_text.is_some()),
@@ -73,9 +73,9 @@ fn names_in_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<NameInText<'t>> 
     let Ok(template) = text.parse::<Template>() else { return Vec::new() };
     let mut names = Vec::new();
     for placeholder in template.placeholders() {
-        let (of_node, is_bare, name) = match Root::of(placeholder, is_node).0 {
-            Root::Node(name) => (true, false, name),
-            Root::State { key, bare } => (false, bare, key),
+        let (of_node, is_bare, name) = match PlaceholderRoot::resolve(placeholder, is_node).0 {
+            PlaceholderRoot::Node(name) => (true, false, name),
+            PlaceholderRoot::State { key, bare } => (false, bare, key),
         };
         // The template is dropped here, so the name is borrowed from the text.
         let found = text[placeholder.at()..].find(name).map(|at| placeholder.at() + at);
@@ -111,7 +111,7 @@ pub(super) fn needed_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec
 /// # Errors
 /// A message about the mistake in a placeholder.
 #[cfg(feature = "dynamic")]
-pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<QuestionText>, String> {
+pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<QuestionTextFn>, String> {
     if !text.contains(['{', '}']) {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! Steps of nodes that are data: calls of a tool, an agent or a workflow that was found by its
-//! name. Approvals and retries are left to the node, as for the call of a function.
+//! Steps of nodes that are data: calls to a tool, an agent or a workflow that was found by its
+//! name. Approvals and retries are left to the node, as for the call to a function.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::mapping::Mapping;
 use super::node_dependency::ResolvedDependency;
 use super::policy::NodePolicy;
 use super::run_by_names;
-use super::spec::{ItemStep, Referenced, Spec, Step, StepFuture};
+use super::spec::{ItemStep, ReferencedDefinition, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::agent::{AgentDefinition, ErasedAgent};
 use crate::context::Context;
@@ -23,7 +23,7 @@ use crate::dry_run::DryCall;
 use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::tool::{
-    Effects, NodeQuestion, SeenTo, ToolDefinition, ToolRef, ToolsetRef, call_with_approval, invoke_undoable,
+    CallSite, Effects, NodeQuestion, ToolDefinition, ToolRef, ToolsetRef, call_with_approval, invoke_compensable,
     missing_scope,
 };
 use crate::value::Encoded;
@@ -67,14 +67,14 @@ impl Callee {
     /// not part of it: they are fetched for each run, and a changed policy fails the node. A
     /// toolset whose tools were unknown is recorded, because its tools stay unknown to the plan of
     /// the run.
-    pub(super) fn referenced(&self) -> Option<Referenced> {
+    pub(super) fn referenced(&self) -> Option<ReferencedDefinition> {
         match self {
-            Self::Tool(tool) => Some(Referenced::Tool(Arc::clone(tool.definition()))),
+            Self::Tool(tool) => Some(ReferencedDefinition::Tool(Arc::clone(tool.definition()))),
             Self::Fetched(..) => None,
-            Self::Unfetched(toolset, _) => Some(Referenced::Unfetched(Arc::clone(toolset.name()))),
-            Self::Agent(agent) => Some(Referenced::Agent(agent.clone())),
-            Self::LinkedAgent(agent) => Some(Referenced::Agent(agent.described())),
-            Self::Workflow(spec) => Some(Referenced::Workflow(Arc::clone(spec))),
+            Self::Unfetched(toolset, _) => Some(ReferencedDefinition::Unfetched(Arc::clone(toolset.name()))),
+            Self::Agent(agent) => Some(ReferencedDefinition::Agent(agent.clone())),
+            Self::LinkedAgent(agent) => Some(ReferencedDefinition::Agent(agent.described())),
+            Self::Workflow(spec) => Some(ReferencedDefinition::Workflow(Arc::clone(spec))),
         }
     }
 
@@ -156,7 +156,7 @@ impl Callee {
     pub(super) fn takes(&self) -> Option<(String, Value)> {
         let takes = match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().parameters.clone(),
-            Self::Workflow(spec) => super::Graph::of(spec).input_schema(),
+            Self::Workflow(spec) => super::Graph::from_plan(spec).input_schema(),
             // An agent without a schema cannot be resolved.
             Self::LinkedAgent(agent) => agent.input_schema().ok()?,
             Self::Unfetched(..) | Self::Agent(_) => return None,
@@ -237,7 +237,7 @@ impl Called {
         Self { callee, gives: reference.gives.clone().map(Arc::new), bound: Arc::clone(bound) }
     }
 
-    fn begun(self, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
+    fn begun(self, cx: Context, given: Encoded, seen_to: CallSite) -> StepFuture {
         let Self { callee, gives, bound } = self;
         let Some(gives) = gives else { return call(callee, cx, given, seen_to) };
         let most = cx.host().max_output_bytes;
@@ -259,7 +259,7 @@ impl Called {
 
 /// Builds a step of one call. `seen_to` is its call site, which determines where the limits of a
 /// tool are applied.
-pub(super) fn step(called: Called, given: Given, seen_to: SeenTo) -> Step {
+pub(super) fn step(called: Called, given: Given, seen_to: CallSite) -> Step {
     Arc::new(move |cx, outputs| {
         given.then(cx, outputs, None, called.clone(), move |called, cx, given| called.begun(cx, given, seen_to))
     })
@@ -268,11 +268,13 @@ pub(super) fn step(called: Called, given: Given, seen_to: SeenTo) -> Step {
 /// Builds a step of one call for each item.
 pub(super) fn item_step(called: Called, given: Given) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
-        given.then(cx, outputs, Some(item), called.clone(), |called, cx, given| called.begun(cx, given, SeenTo::ByNode))
+        given.then(cx, outputs, Some(item), called.clone(), |called, cx, given| {
+            called.begun(cx, given, CallSite::ByNode)
+        })
     })
 }
 
-pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
+pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: CallSite) -> StepFuture {
     match callee {
         Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, seen_to)),
         Callee::Fetched(toolset, tool) => {
@@ -291,14 +293,14 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo)
                 ));
             }
             // The node was built without the policy of the tool, so the call applies it.
-            call_tool(tool, cx, given, SeenTo::InBranch).await
+            call_tool(tool, cx, given, CallSite::InBranch).await
         }),
-        Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
+        Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::from_error) }),
         Callee::LinkedAgent(agent) => Box::pin(async move {
             let asked = agent.asked(given.as_str()).map_err(|error| {
                 StepError::new(FailureKind::from(error.status().as_str()), error.message().to_owned())
             });
-            asked?.ask_in(&cx).await.map_err(StepError::of)
+            asked?.ask_in(&cx).await.map_err(StepError::from_error)
         }),
         Callee::Workflow(spec) => Box::pin(run_workflow(spec, cx, given)),
     }
@@ -322,7 +324,7 @@ async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError>
 
 /// Returns the current tool of this name in the toolset.
 async fn named(toolset: &ToolsetRef, name: &Arc<str>) -> Result<ToolRef, StepError> {
-    let tools = toolset.tools().await.map_err(StepError::of)?;
+    let tools = toolset.tools().await.map_err(StepError::from_error)?;
     if let Some(tool) = tools.iter().find(|tool| tool.catalogue_name() == name) {
         return Ok(tool.clone());
     }
@@ -331,7 +333,7 @@ async fn named(toolset: &ToolsetRef, name: &Arc<str>) -> Result<ToolRef, StepErr
     Err(StepError::new(FailureKind::NotFound, gone))
 }
 
-async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) -> Result<Encoded, StepError> {
+async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: CallSite) -> Result<Encoded, StepError> {
     let definition = tool.definition();
     if let Some(failure) = missing_scope(&cx, definition) {
         return Err(StepError::recorded(failure));
@@ -346,7 +348,7 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
         return Encoded::from_json(answer).map_err(|error| not_json(&error));
     }
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
-    let called = invoke_undoable(&*tool, &cx, &call, cx.grants(), seen_to).await;
+    let called = invoke_compensable(&*tool, &cx, &call, cx.grants(), seen_to).await;
     let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
         true => Encoded::from_json(result.output).map_err(|error| not_json(&error)),
@@ -355,5 +357,5 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
 }
 
 async fn run_workflow(spec: Arc<Spec>, cx: Context, given: Encoded) -> Result<Encoded, StepError> {
-    run_by_names(&spec, &cx, &given).await.map_err(StepError::of)
+    run_by_names(&spec, &cx, &given).await.map_err(StepError::from_error)
 }

@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::input_object::to_object;
 use super::node::Node;
 use super::node_handle::RawHandle;
-use super::node_schema::Fits;
+use super::node_schema::ValueCheck;
 use super::spec::{Body, NodeIndex, NodeKind, Outputs, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(super) fn replaced(spec: &Spec, stand_in: StandIn) -> Result<Arc<Spec>> {
         .map(|input| {
             let (name, of) = (input.path.names().to_owned(), (input.type_name.clone(), input.schema.clone()));
             // The inputs were checked against the types of the replaced workflow.
-            let body = Body::Input { fits: Fits::Type(|_| Ok(())) };
+            let body = Body::Input { fits: ValueCheck::Type(|_| Ok(())) };
             let at = builder.add(Node::new(name.as_str()), NodeKind::Input, Vec::new(), body, of);
             (name, at)
         })

@@ -13,12 +13,12 @@ use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet};
 use super::callee;
 use super::outputs::NodeIndex;
-use super::spec::{NodeKind, NodeSpec};
-use super::taken_arms::ExclusiveArms;
+use super::spec::{NodeKind, PlanNode};
+use super::taken_arms::ExclusiveNodes;
 
 /// Returns a problem for each key that may be saved twice at the same time. Only known callees
 /// count. Nodes must read and follow only nodes above them.
-pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
+pub(super) fn check_save_conflicts(nodes: &[PlanNode], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -44,11 +44,11 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, Ar
     if savers.is_empty() {
         return problems;
     }
-    let waits = waits_of(nodes, &savers);
-    let mut arms = ExclusiveArms::new(nodes, &savers, sets);
+    let waits = earlier_savers(nodes, &savers);
+    let mut arms = ExclusiveNodes::new(nodes, &savers, sets);
     for (key, of_key) in of_key {
         let number = |node: &NodeIndex| savers.binary_search(node).ok();
-        if let Some((first, second)) = first_beside(of_key.iter().filter_map(number), &waits, &mut arms) {
+        if let Some((first, second)) = first_concurrent_pair(of_key.iter().filter_map(number), &waits, &mut arms) {
             let [first, second] = [first, second].map(|saver| &nodes[savers[saver] as usize]);
             let wait = match second.does {
                 Some(_) => "let an edge lead from the first to the second",
@@ -65,17 +65,17 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, Ar
 }
 
 /// Returns the first two savers, by number, that may run at the same time.
-fn first_beside(
+fn first_concurrent_pair(
     savers: impl Iterator<Item = usize>,
     waits: &BitRows,
-    arms: &mut ExclusiveArms<'_>,
+    arms: &mut ExclusiveNodes<'_>,
 ) -> Option<(usize, usize)> {
     let (mut above, mut first_of_all, mut found) = (BitSet::default(), None, None);
     for second in savers {
         let mut beside = above.clone();
         beside.remove(waits.row(second));
         if !beside.is_empty() {
-            arms.keep_beside(second, &mut beside);
+            arms.retain_compatible(second, &mut beside);
         }
         let pair = beside.iter().next().map(|first| (first, second));
         found = [found, pair].into_iter().flatten().min();
@@ -90,7 +90,7 @@ fn first_beside(
 }
 
 /// Returns true if a node begins only after another node above it has ended.
-fn waits_for(nodes: &[NodeSpec], node: NodeIndex, other: NodeIndex) -> bool {
+fn waits_for(nodes: &[PlanNode], node: NodeIndex, other: NodeIndex) -> bool {
     // A node waits only for nodes above it.
     let between = node.saturating_sub(other) as usize;
     let (mut open, mut seen) = (vec![node], vec![false; between + 1]);
@@ -108,19 +108,19 @@ fn waits_for(nodes: &[NodeSpec], node: NodeIndex, other: NodeIndex) -> bool {
 
 /// Returns the nodes that a node waits for. If some of its edges are enough, none of them is
 /// certain.
-fn before(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
+fn before(node: &PlanNode) -> impl Iterator<Item = NodeIndex> + '_ {
     let after = node.after.iter().map(|after| after.node);
     let entries = node.entries.iter().filter(|_| needs_all(node)).map(|entry| entry.from);
     node.reads.iter().copied().chain(after).chain(entries)
 }
 
 /// Returns true if a node begins only when all its edges are taken.
-fn needs_all(node: &NodeSpec) -> bool {
+fn needs_all(node: &PlanNode) -> bool {
     node.begins.waits_for_all() || node.begins.needed(node.entries.len()) >= node.entries.len()
 }
 
 /// Returns for each saver the earlier savers that must end before it begins, all by number.
-fn waits_of(nodes: &[NodeSpec], savers: &[NodeIndex]) -> BitRows {
+fn earlier_savers(nodes: &[PlanNode], savers: &[NodeIndex]) -> BitRows {
     let (mut all, mut of_savers) = (BitRows::new(nodes.len(), savers.len()), BitRows::new(savers.len(), savers.len()));
     let add = |all: &BitRows, own: &mut BitSet, above: NodeIndex| {
         own.add(all.row(above as usize));

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::entry::When;
 use super::machine::Machine;
-use super::spec::{NodeIndex, NodeSpec};
+use super::spec::{NodeIndex, PlanNode};
 
 /// Records for each node that is decided on why it cannot be skipped, if there is a reason. Call it
 /// when all nodes are known.
-pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
+pub(super) fn record_why_needed(nodes: &[PlanNode], output: NodeIndex) {
     let decided = || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
     let names: HashMap<String, NodeIndex> = decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
     if names.is_empty() {
@@ -35,8 +35,8 @@ pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
     for (at, node, decided) in decided() {
         let why = match node {
             _ if at == output => Some("its output is that of the workflow".to_owned()),
-            NodeSpec { ends: true, .. } => Some("the workflow ends with its output".to_owned()),
-            NodeSpec { barrier: Some(_), .. } => {
+            PlanNode { ends: true, .. } => Some("the workflow ends with its output".to_owned()),
+            PlanNode { barrier: Some(_), .. } => {
                 Some("what is below it waits for a person or a check in it".to_owned())
             }
             _ => needed.remove(&at),
@@ -47,7 +47,7 @@ pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
 
 impl Machine {
     /// Returns the reason if a decision skips the node.
-    pub(super) fn decided_otherwise(&self, node: &NodeSpec) -> Option<Arc<str>> {
+    pub(super) fn decided_otherwise(&self, node: &PlanNode) -> Option<Arc<str>> {
         let decided = node.decided.as_ref()?;
         let by = &self.spec().node(decided.by).path;
         decided.skips(self).map(|reason| match reason.is_empty() {

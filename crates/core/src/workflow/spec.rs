@@ -16,7 +16,7 @@ use super::decided::Decided;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::GraphBody;
 use super::node_dependency::ResolvedDependency;
-use super::node_schema::{Fits, NodeSchema};
+use super::node_schema::{NodeSchema, ValueCheck};
 pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::run_limits::RunLimits;
@@ -55,11 +55,11 @@ pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
 /// Makes the text of a question from outputs.
-pub(crate) type QuestionText = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
+pub(crate) type QuestionTextFn = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
 
 /// Makes the value that a question shows. Returns `None` if a part of it cannot be read while the
 /// question is asked.
-pub(crate) type QuestionAbout = Arc<dyn Fn(&dyn Outputs) -> Option<Encoded> + Send + Sync>;
+pub(crate) type QuestionValueFn = Arc<dyn Fn(&dyn Outputs) -> Option<Encoded> + Send + Sync>;
 
 /// Returns true if a repetition ends with this output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
@@ -68,7 +68,7 @@ pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send +
 pub(crate) struct Spec {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
-    pub(crate) nodes: Vec<NodeSpec>,
+    pub(crate) nodes: Vec<PlanNode>,
     pub(crate) output: NodeIndex,
     pub(crate) concurrency: usize,
     pub(crate) stop: StopPolicy,
@@ -91,7 +91,7 @@ pub(crate) struct Spec {
     pub(super) unsaved_reads: OnceLock<Result<(), Error>>,
     /// Information from the callees of each node, if the nodes are data. Empty for other workflows.
     #[cfg(feature = "dynamic")]
-    pub(super) derived: Vec<Derived>,
+    pub(super) derived: Vec<CalleeFacts>,
     /// Documents from which the plan was made, including those of called workflows: name and text.
     #[cfg(feature = "documents")]
     pub(crate) written: Vec<(Arc<str>, Arc<str>)>,
@@ -101,14 +101,14 @@ pub(crate) struct Spec {
 
 /// Information about a node that follows from its callees.
 #[cfg(feature = "dynamic")]
-pub(super) struct Derived {
+pub(super) struct CalleeFacts {
     /// Schema of its output.
     pub(super) schema: Value,
     pub(super) calls: Vec<DryCall>,
 }
 
 /// A node of a plan.
-pub(crate) struct NodeSpec {
+pub(crate) struct PlanNode {
     pub(crate) path: StepPath,
     pub(crate) kind: NodeKind,
     /// Source text of the call.
@@ -136,13 +136,13 @@ pub(crate) struct NodeSpec {
     pub(crate) callee: Option<TypeId>,
     /// Tool whose call is the whole step. Its policy applies to the node.
     pub(crate) called: Option<Arc<ToolDefinition>>,
-    /// Question of the call, if the node consists of the call of a tool that needs an approval. The
+    /// Question of the call, if the node consists of the call to a tool that needs an approval. The
     /// node itself does not ask then.
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// Text of its approval question, if that has placeholders. Otherwise, the policy has the text.
-    pub(crate) question_text: Option<QuestionText>,
+    pub(crate) question_text: Option<QuestionTextFn>,
     /// Arguments of the call for its approval question, if they use the state.
-    pub(crate) question_about: Option<QuestionAbout>,
+    pub(crate) question_about: Option<QuestionValueFn>,
     /// Functions that appear in the code of its step.
     pub(crate) callees: Vec<TypeId>,
     /// `true` if it is declared to change something outside of the run.
@@ -175,12 +175,12 @@ pub(crate) struct NodeSpec {
     pub(crate) decided: Option<Decided>,
     /// Its callees, if it is data.
     #[cfg(feature = "dynamic")]
-    pub(super) references: Vec<Referenced>,
+    pub(super) references: Vec<ReferencedDefinition>,
 }
 
 /// A callee of a node that is data, as a part of the definition that a run began with.
 #[cfg(feature = "dynamic")]
-pub(super) enum Referenced {
+pub(super) enum ReferencedDefinition {
     Tool(Arc<ToolDefinition>),
     Agent(ErasedAgent),
     Workflow(Arc<Spec>),
@@ -267,7 +267,7 @@ pub enum NodeKind {
 pub(crate) enum Body {
     Input {
         /// Check that a value has the type of the input.
-        fits: Fits,
+        fits: ValueCheck,
     },
     Step(Step),
     Pure(Pure),
@@ -280,7 +280,7 @@ pub(crate) enum Body {
     Join,
     Gate {
         question: Question,
-        fits: Fits,
+        fits: ValueCheck,
     },
     Map {
         items: NodeIndex,
@@ -311,7 +311,7 @@ impl Spec {
     pub(super) fn new(
         name: Arc<str>,
         description: Arc<str>,
-        nodes: Vec<NodeSpec>,
+        nodes: Vec<PlanNode>,
         output: NodeIndex,
         (concurrency, stop, limits): (usize, StopPolicy, RunLimits),
         ordered: bool,
@@ -391,7 +391,7 @@ impl Spec {
 
     /// Returns true if the workflow changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
-        let asks = |node: &NodeSpec| {
+        let asks = |node: &PlanNode| {
             let gates = node.kind == NodeKind::Gate || node.policy.approve.is_some();
             gates || node.callees.iter().any(|callee| super::callee::asks(*callee))
         };
@@ -458,7 +458,7 @@ impl Spec {
         (0..).zip(is_before).filter(|(_, is_before)| *is_before).map(|(node, _)| node)
     }
 
-    pub(crate) fn node(&self, node: NodeIndex) -> &NodeSpec {
+    pub(crate) fn node(&self, node: NodeIndex) -> &PlanNode {
         &self.nodes[node as usize]
     }
 
@@ -474,12 +474,12 @@ impl Spec {
         self.chances[from..].iter().take_while(move |(before, _)| *before == node).map(|(_, after)| *after)
     }
 
-    pub(crate) fn has_chances(&self) -> bool {
+    pub(crate) fn has_early_followers(&self) -> bool {
         !self.chances.is_empty()
     }
 }
 
-impl NodeSpec {
+impl PlanNode {
     /// Returns true if a person must approve it before it begins.
     pub(crate) fn asks_first(&self) -> bool {
         self.policy.approve.is_some() && self.question.is_none()
@@ -543,8 +543,8 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// Returns a hash of the texts. Names of files and the order of reading differ between machines, so
-/// they do not count.
+/// Returns a hash of the document sources. Names of files and the order of reading differ between
+/// machines, so they do not count.
 #[cfg(feature = "documents")]
 fn texts_hash(written: &[(Arc<str>, Arc<str>)]) -> Option<Arc<str>> {
     let mut texts: Vec<&str> = written.iter().map(|(_, text)| &**text).collect();

@@ -16,7 +16,7 @@ use super::mapping::IsNode;
 use super::policy::OnError;
 use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
-use super::spec::{NodeIndex, NodeKind, NodeSpec, Spec};
+use super::spec::{NodeIndex, NodeKind, PlanNode, Spec};
 use crate::dry_run::{DryIssue, DryStateRead};
 use crate::error::{Error, Result};
 use crate::state::{StateOwner, StateTransform};
@@ -33,7 +33,7 @@ struct Change {
 }
 
 impl Change {
-    fn of_node(node: &NodeSpec) -> Self {
+    fn of_node(node: &PlanNode) -> Self {
         let mut change = Self { saves: saved_keys(node), removes: Keys::new(), removes_others: false };
         for transform in node.does.iter().flat_map(|does| does.transforms()) {
             let removed: Vec<Arc<str>> = match transform {
@@ -66,11 +66,11 @@ impl Change {
 
 /// Returns the keys that a node reads, each once. A key is optional if the node also runs without
 /// it.
-pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
+pub(super) fn reads(spec: &Spec, node: &PlanNode) -> Vec<DryStateRead> {
     let names: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let is_node: IsNode<'_> = &|name| names.contains(name);
     let needed: BTreeSet<&str> = needed_keys(node, is_node).into_iter().collect();
-    let asked = node.asked_text().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
+    let asked = node.question_template().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
     let own = node.does.iter().flat_map(|does| does.state_keys(is_node)).chain(asked);
     let conditions = node.entries.iter().filter_map(|entry| match &entry.when {
         When::Holds(condition) => Some(&condition.condition),
@@ -83,14 +83,14 @@ pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
 }
 
 /// Returns the keys that a node saves. `*` represents all fields of its output.
-pub(super) fn saves(node: &NodeSpec) -> Vec<Arc<str>> {
+pub(super) fn saves(node: &PlanNode) -> Vec<Arc<str>> {
     let fields = node.saves.contains_key(FIELDS).then(|| Arc::from(FIELDS));
     saved_keys(node).into_iter().chain(fields).collect()
 }
 
 /// Returns the keys that a node, or an edge to it, requires.
-fn needed_keys<'n>(node: &'n NodeSpec, is_node: IsNode<'_>) -> Vec<&'n str> {
-    let mut needed = node.asked_text().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
+fn needed_keys<'n>(node: &'n PlanNode, is_node: IsNode<'_>) -> Vec<&'n str> {
+    let mut needed = node.question_template().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
     for does in node.does.iter() {
         needed.extend(does.needed_keys(is_node));
         does.conditions().for_each(|condition| add_needed(condition, is_node, &mut needed));
@@ -214,7 +214,7 @@ fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
 
 /// Returns true if a node begins in every run, and the run fails if it does.
 fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
-    let always_begins = |node: &NodeSpec| {
+    let always_begins = |node: &PlanNode| {
         let is_unconditional = node.entries.iter().all(|entry| matches!(entry.when, When::Done));
         node.guard().is_none() && node.unless.is_none() && node.begins.is_all() && is_unconditional
     };
@@ -231,7 +231,7 @@ fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
 }
 
 /// Returns true if a node runs code, which may set any key.
-fn runs_code(node: &NodeSpec) -> bool {
+fn runs_code(node: &PlanNode) -> bool {
     match node.does.as_deref() {
         Some(GraphBody::Value(_) | GraphBody::Transform(_) | GraphBody::Route(_) | GraphBody::Ask(_)) => false,
         Some(_) => true,
@@ -250,10 +250,10 @@ fn may_be_set(spec: &Spec, changes: &[Change], before: bool, (at, key): (NodeInd
 }
 
 /// Returns the workflows that a node of data calls by name.
-fn called(node: &NodeSpec) -> impl Iterator<Item = &Arc<Spec>> {
+fn called(node: &PlanNode) -> impl Iterator<Item = &Arc<Spec>> {
     #[cfg(feature = "dynamic")]
     let called = node.references.iter().filter_map(|reference| match reference {
-        super::spec::Referenced::Workflow(spec) => Some(spec),
+        super::spec::ReferencedDefinition::Workflow(spec) => Some(spec),
         _ => None,
     });
     #[cfg(not(feature = "dynamic"))]

@@ -11,7 +11,7 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::failure::Cause;
 use crate::model::ModelError;
 use crate::tool::call_forms::ErrorForm;
-use crate::tool::{EndsStep, StepPlace, ToolError, panicked_text};
+use crate::tool::{CurrentStep, StepEndPanic, ToolError, panic_message};
 use crate::value::Encoded;
 
 /// Error of a step: the recorded failure, and the original error if it is still available.
@@ -39,16 +39,16 @@ impl StepError {
         let Err(error) = ended else { unreachable!("it is an error") };
         let text = || Encoded::new(&error.to_string()).ok();
         let value = value.or_else(text);
-        let Self { failure, original } = Self::of(error);
+        let Self { failure, original } = Self::from_error(error);
         Self { failure: Failure { value, ..failure }, original }
     }
 
     /// Converts the error of a step. A `StepError` is returned unchanged.
-    pub(crate) fn of<E: StepFailure>(error: E) -> Self {
+    pub(crate) fn from_error<E: StepFailure>(error: E) -> Self {
         let message = error.to_string();
-        let cause = Cause::of(&message, &error);
+        let cause = Cause::from_alternate_form(&message, &error);
         // A failure that must not be retried may only appear in the text of the program's error.
-        let hidden = StepPlace::final_failure_in(&error);
+        let hidden = CurrentStep::final_failure_in(&error);
         let error: Box<dyn Any + Send> = Box::new(error);
         let error = match error.downcast::<Self>() {
             Ok(already) => return *already,
@@ -85,7 +85,7 @@ impl StepError {
 
     /// Creates the error of a step that panicked.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
-        if let Some(failure) = EndsStep::of(panic) {
+        if let Some(failure) = StepEndPanic::from_panic(panic) {
             return Self::recorded(failure.clone());
         }
         Self::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
@@ -95,7 +95,9 @@ impl StepError {
     /// consists of its call.
     pub(crate) fn panicked_in(tool: Option<&str>, panic: &(dyn Any + Send)) -> Self {
         match tool {
-            Some(name) if EndsStep::of(panic).is_none() => Self::new(FailureKind::Panicked, panicked_text(name, panic)),
+            Some(name) if StepEndPanic::from_panic(panic).is_none() => {
+                Self::new(FailureKind::Panicked, panic_message(name, panic))
+            }
             _ => Self::panicked(panic),
         }
     }

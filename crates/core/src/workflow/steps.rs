@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use super::bodies::{encode, inner_item_step, inner_step, load, until_of};
 use super::builder::{Builder, Router};
-use super::callee::{StepArgs, ask_callees, tool_policy};
+use super::callee::{StepArgs, find_callees, tool_policy};
 use super::decider::{NextNode, NodeDecision};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
@@ -109,7 +109,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let node = node.calling(ask_callees(&body));
+        let node = node.calling(find_callees(&body));
         self.builder.push(node, NodeKind::Step, reads.handles(), Body::Step(made(self.of, reads, body)))
     }
 
@@ -188,7 +188,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let callees = ask_callees(&body);
+        let callees = find_callees(&body);
         let step = made(self.of, reads, body);
         let handles = reads.handles();
         // The policy of a tool applies to steps only, so a value that calls a tool becomes a step.
@@ -280,7 +280,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let callees = ask_callees(&body);
+        let callees = find_callees(&body);
         Branch::made(name, reads.handles(), made(self.of, reads, body)).calling(callees)
     }
 
@@ -337,8 +337,8 @@ impl<'b, E: 'static> Steps<'b, E> {
         B: Fn(StepArgs<(I, R::Values)>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let node = node.calling(ask_callees(&body));
-        let step = made_for_item(self.of, reads, "an item of the list", body);
+        let node = node.calling(find_callees(&body));
+        let step = make_item_step(self.of, reads, "an item of the list", body);
         self.builder.each(node, NodeKind::Map, items.raw(), reads.handles(), step)
     }
 
@@ -390,8 +390,8 @@ impl<'b, E: 'static> Steps<'b, E> {
         B: Fn(StepArgs<(T, R::Values)>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let node = node.calling(ask_callees(&body));
-        let step = made_for_item(self.of, reads, "the last output", body);
+        let node = node.calling(find_callees(&body));
+        let step = make_item_step(self.of, reads, "the last output", body);
         self.builder.repeated(node, first, reads.handles(), (max, until_of(until)), step)
     }
 
@@ -426,15 +426,15 @@ impl<'b, E: 'static> Steps<'b, E> {
         O: NodeValue,
     {
         let of = self.of;
-        let described = (item, (std::any::type_name::<I>().into(), NodeSchema::of::<I>()));
+        let described = (item, (std::any::type_name::<I>().into(), NodeSchema::for_type::<I>()));
         let inner = self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
             // The item is described above, so it is always present.
-            let item = Handle::of(item.unwrap_or(RawHandle::nowhere()));
+            let item = Handle::from_raw(item.unwrap_or(RawHandle::nowhere()));
             nodes(&mut Steps { builder, of }, item, reads)
         });
         let step = match &inner {
             Some(inner) => inner_item_step(inner, reads.handles()),
-            None => unbuilt_item(),
+            None => placeholder_item_step(),
         };
         (node.consisting_of(inner), step)
     }
@@ -451,7 +451,7 @@ where
     Arc::new(move |cx, outputs| Ok(ended(body(StepArgs::run(cx, load(&reads, outputs)?)), of)))
 }
 
-fn made_for_item<I, R, O, E, B, F>(of: fn(E) -> StepError, reads: R, what: &'static str, body: B) -> ItemStep
+fn make_item_step<I, R, O, E, B, F>(of: fn(E) -> StepError, reads: R, what: &'static str, body: B) -> ItemStep
 where
     I: NodeValue,
     R: Reads,
@@ -472,6 +472,6 @@ fn unbuilt() -> Step {
     Arc::new(|_, _| Err(StepError::new(FailureKind::Build, "the body of this node has a problem")))
 }
 
-fn unbuilt_item() -> ItemStep {
+fn placeholder_item_step() -> ItemStep {
     Arc::new(|_, _, _| Err(StepError::new(FailureKind::Build, "the body of this node has a problem")))
 }

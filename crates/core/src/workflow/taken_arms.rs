@@ -11,18 +11,18 @@ use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet, Counts, has, numbers};
 use super::entry::{Begins, Entry, When};
 use super::outputs::NodeIndex;
-use super::spec::{Body, NodeSpec};
+use super::spec::{Body, PlanNode};
 
 /// Returns the sets of arms that each router can take.
-pub(super) fn arm_sets(nodes: &[NodeSpec]) -> BTreeMap<NodeIndex, ArmSets> {
+pub(super) fn arm_sets(nodes: &[PlanNode]) -> BTreeMap<NodeIndex, ArmSets> {
     let routers = (0..).zip(nodes).filter(|(_, node)| matches!(node.body, Body::Router { .. }));
     routers.map(|(at, router)| (at, ArmSets::of(router))).collect()
 }
 
 /// Reports nodes that can never begin, and arms that lead to no output. Nodes must read and follow
 /// only nodes above them.
-pub(super) fn problems_of_arms(
-    nodes: &[NodeSpec],
+pub(super) fn check_reachability(
+    nodes: &[PlanNode],
     output: NodeIndex,
     all_sets: &BTreeMap<NodeIndex, ArmSets>,
 ) -> Vec<String> {
@@ -33,9 +33,9 @@ pub(super) fn problems_of_arms(
         // Case 0 assumes no arms of this router. Each following case assumes one of its sets.
         let (most, least) = (1..1 + sets.most.len(), &sets.least);
         let count = most.end + least.len();
-        let mut cases = Cases::new(count);
+        let mut cases = ArmAssumptions::new(count);
         // The router begins only if routers above it have taken certain arms.
-        for (other, arm) in assumed_begun(nodes, *router) {
+        for (other, arm) in arms_required_by(nodes, *router) {
             cases.assume_always(other, arm as usize);
         }
         let taken = sets.most.iter().chain(least.iter().map(|(_, taken)| taken));
@@ -47,7 +47,7 @@ pub(super) fn problems_of_arms(
         let with_all = |at: usize| begins.row(at).iter().zip(with_most.words()).all(|(of, most)| !of & most == 0);
         let before = |at: usize| has(begins.row(at), 0);
         let never = |at: usize| before(at) && !most.is_empty() && !with_some(at);
-        let waits_for_never = |node: &NodeSpec| needs_of(node).any(|before| never(before as usize));
+        let waits_for_never = |node: &PlanNode| needs_of(node).any(|before| never(before as usize));
         let ever_taken = sets.ever_taken();
         let found = problems.len();
         let is_first = |at: usize| never(at) && !waits_for_never(&nodes[at]);
@@ -93,29 +93,29 @@ pub(super) fn problems_of_arms(
 
 /// Finds nodes that never begin in the same run, for all arms that the routers may take. The nodes
 /// are numbered by their position in `of`.
-pub(super) struct ExclusiveArms<'n> {
-    nodes: &'n [NodeSpec],
+pub(super) struct ExclusiveNodes<'n> {
+    nodes: &'n [PlanNode],
     of: &'n [NodeIndex],
     sets: &'n BTreeMap<NodeIndex, ArmSets>,
     /// Nodes that may begin if a node begins, by node. Uses the arms that this node requires.
     beside: BitRows,
     /// Relations for each router whose sets of arms are known. Computed on first use.
-    by_router: Option<Vec<BySet>>,
+    by_router: Option<Vec<NodesByArmSet>>,
 }
 
 /// Relation between nodes and the largest sets of arms that a router takes.
-struct BySet {
+struct NodesByArmSet {
     /// Sets with which a node begins, by node.
     sets: BitRows,
     /// Nodes that begin with a set, by set.
     nodes: BitRows,
 }
 
-impl<'n> ExclusiveArms<'n> {
-    pub(super) fn new(nodes: &'n [NodeSpec], of: &'n [NodeIndex], sets: &'n BTreeMap<NodeIndex, ArmSets>) -> Self {
-        let mut cases = Cases::new(of.len());
+impl<'n> ExclusiveNodes<'n> {
+    pub(super) fn new(nodes: &'n [PlanNode], of: &'n [NodeIndex], sets: &'n BTreeMap<NodeIndex, ArmSets>) -> Self {
+        let mut cases = ArmAssumptions::new(of.len());
         for (case, node) in of.iter().enumerate() {
-            assumed_begun(nodes, *node)
+            arms_required_by(nodes, *node)
                 .into_iter()
                 .for_each(|(router, arm)| cases.assume(router, case, [arm as usize]));
         }
@@ -124,7 +124,7 @@ impl<'n> ExclusiveArms<'n> {
     }
 
     /// Removes from `others` the nodes that never begin in the same run as `node`.
-    pub(super) fn keep_beside(&mut self, node: usize, others: &mut BitSet) {
+    pub(super) fn retain_compatible(&mut self, node: usize, others: &mut BitSet) {
         others.keep(self.beside.row(node));
         if others.is_empty() {
             return;
@@ -133,7 +133,7 @@ impl<'n> ExclusiveArms<'n> {
         let by_router = self.by_router.get_or_insert_with(|| {
             sets.iter()
                 .filter(|(_, sets)| !sets.most.is_empty())
-                .map(|(at, sets)| BySet::of(nodes, of, *at, sets))
+                .map(|(at, sets)| NodesByArmSet::new(nodes, of, *at, sets))
                 .collect()
         });
         // Both nodes can run only if one set of the router's arms lets both begin.
@@ -148,10 +148,10 @@ impl<'n> ExclusiveArms<'n> {
     }
 }
 
-impl BySet {
-    fn of(nodes: &[NodeSpec], of: &[NodeIndex], router: NodeIndex, sets: &ArmSets) -> Self {
+impl NodesByArmSet {
+    fn new(nodes: &[PlanNode], of: &[NodeIndex], router: NodeIndex, sets: &ArmSets) -> Self {
         let count = sets.most.len();
-        let mut cases = Cases::new(count);
+        let mut cases = ArmAssumptions::new(count);
         sets.most.iter().enumerate().for_each(|(case, taken)| cases.assume(router, case, taken.iter()));
         // A node that begins without the router begins with each set.
         let sets = rows_of(&begins(nodes, cases), of, count);
@@ -171,12 +171,12 @@ fn rows_of(all: &BitRows, of: &[NodeIndex], bound: usize) -> BitRows {
 }
 
 /// Returns the nodes on which the beginning of a node depends.
-fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
+fn needs_of(node: &PlanNode) -> impl Iterator<Item = NodeIndex> + '_ {
     node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))
 }
 
 /// Returns the arms that must have been taken if a node has begun, for routers that take one arm.
-fn assumed_begun(nodes: &[NodeSpec], node: NodeIndex) -> BTreeMap<NodeIndex, u32> {
+fn arms_required_by(nodes: &[PlanNode], node: NodeIndex) -> BTreeMap<NodeIndex, u32> {
     let (mut open, mut seen, mut taken) = (vec![node], HashSet::new(), BTreeMap::new());
     while let Some(at) = open.pop() {
         let node = &nodes[at as usize];
@@ -198,7 +198,7 @@ fn assumed_begun(nodes: &[NodeSpec], node: NodeIndex) -> BTreeMap<NodeIndex, u32
 }
 
 /// Arms that routers are assumed to take, in several cases at once.
-struct Cases {
+struct ArmAssumptions {
     count: usize,
     routers: HashMap<NodeIndex, AssumedArms>,
 }
@@ -210,7 +210,7 @@ struct AssumedArms {
     by_arm: HashMap<usize, BitSet>,
 }
 
-impl Cases {
+impl ArmAssumptions {
     fn new(count: usize) -> Self {
         Self { count, routers: HashMap::new() }
     }
@@ -234,7 +234,7 @@ impl Cases {
 }
 
 /// Returns for each node the cases in which it may begin.
-fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
+fn begins(nodes: &[PlanNode], mut cases: ArmAssumptions) -> BitRows {
     let all = BitSet::all(cases.count);
     // A case without an assumption allows each arm.
     for of in cases.routers.values_mut() {
@@ -278,7 +278,7 @@ fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
     begins
 }
 
-fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
+fn never_begins(nodes: &[PlanNode], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
     let node = &nodes[at];
     let names: Vec<String> = needs.iter().map(|need| format!("`{}`", nodes[*need as usize].path)).collect();
     let needs = match names.is_empty() {
@@ -301,7 +301,7 @@ fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeI
     )
 }
 
-fn no_output(nodes: &[NodeSpec], output: NodeIndex, begins: impl Fn(NodeIndex) -> bool, when: &str) -> String {
+fn no_output(nodes: &[PlanNode], output: NodeIndex, begins: impl Fn(NodeIndex) -> bool, when: &str) -> String {
     let node = &nodes[output as usize];
     let (path, is_data) = (&node.path, node.does.is_some());
     let missing = node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));

@@ -1,14 +1,14 @@
 //! Checks nodes that only observe (`tap`): they must be steps, and must not save to the state.
 
 use super::callee;
-use super::spec::{NodeKind, NodeSpec};
+use super::spec::{NodeKind, PlanNode};
 
 /// Reports the problems of nodes that only observe.
-pub(super) fn problems_of_taps(nodes: &[NodeSpec]) -> Vec<String> {
+pub(super) fn problems_of_taps(nodes: &[PlanNode]) -> Vec<String> {
     nodes.iter().filter(|node| node.policy.tap).filter_map(problem_of).collect()
 }
 
-fn problem_of(node: &NodeSpec) -> Option<String> {
+fn problem_of(node: &PlanNode) -> Option<String> {
     let path = &node.path;
     if matches!(
         node.kind,
@@ -28,6 +28,6 @@ fn problem_of(node: &NodeSpec) -> Option<String> {
     ))
 }
 
-fn is_transform(node: &NodeSpec) -> bool {
+fn is_transform(node: &PlanNode) -> bool {
     node.does.as_ref().is_some_and(|does| !does.transforms().is_empty())
 }

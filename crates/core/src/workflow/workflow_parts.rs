@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::callee::{Callee, callee};
 use super::graph::Graph;
 #[cfg(feature = "dynamic")]
-use super::spec::Referenced;
+use super::spec::ReferencedDefinition;
 use super::spec::Spec;
 use crate::definition::{Aspect, Definition, Known, PartOf};
 
@@ -18,7 +18,7 @@ impl Spec {
     pub(crate) fn parts(&self) -> &Arc<Known> {
         self.parts.get_or_init(|| {
             let mut definition = Definition::default();
-            let graph = Graph::of(self);
+            let graph = Graph::from_plan(self);
             for node in &graph.nodes {
                 definition.add(PartOf::Node, &node.name, Aspect::Plan, &graph.shape(node));
                 let rules = (&node.policy, &node.after, &node.order);
@@ -67,15 +67,15 @@ fn add_callees(spec: &Spec, seen: &mut Seen, definition: &mut Definition) {
 
 /// Adds a callee of a node that is data.
 #[cfg(feature = "dynamic")]
-fn add_reference(referenced: &Referenced, seen: &mut Seen, definition: &mut Definition) {
+fn add_reference(referenced: &ReferencedDefinition, seen: &mut Seen, definition: &mut Definition) {
     match referenced {
-        Referenced::Tool(tool) => definition.add_tool(tool),
-        Referenced::Agent(agent) => agent.add_parts(definition),
-        Referenced::Unfetched(toolset) => definition.add_unknown_toolset(toolset),
-        Referenced::Workflow(called) if seen.workflows.insert(Arc::clone(&called.name)) => {
+        ReferencedDefinition::Tool(tool) => definition.add_tool(tool),
+        ReferencedDefinition::Agent(agent) => agent.add_parts(definition),
+        ReferencedDefinition::Unfetched(toolset) => definition.add_unknown_toolset(toolset),
+        ReferencedDefinition::Workflow(called) if seen.workflows.insert(Arc::clone(&called.name)) => {
             definition.add(PartOf::Workflow, &called.name, Aspect::Plan, called.own_hash());
             add_callees(called, seen, definition);
         }
-        Referenced::Workflow(_) => {}
+        ReferencedDefinition::Workflow(_) => {}
     }
 }

@@ -59,7 +59,7 @@ impl WorkflowTool {
             true => format!("Run the workflow `{}`.", spec.name).into(),
             false => Arc::clone(&spec.description),
         };
-        let parameters = Graph::of(&spec).input_schema();
+        let parameters = Graph::from_plan(&spec).input_schema();
         let definition = ToolDefinition::new(Arc::clone(&spec.name), description, parameters).policy(policy);
         Self { spec, definition: Arc::new(definition) }
     }
@@ -94,7 +94,7 @@ impl WorkflowTool {
         match run_by_names(&self.spec, cx, &object).await {
             Ok(output) => Ok(ToolOutput::encoded(output)),
             Err(Error::Input { problem, .. }) => Err(ToolError::invalid_arguments(problem)),
-            Err(error) => Err(ToolError::of(&error)),
+            Err(error) => Err(ToolError::from_error(&error)),
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::mcp_settings::CommandLine;
-use agentflow_core::__private::extension::HiddenTexts;
+use agentflow_core::__private::extension::SecretMasker;
 use agentflow_tools::__private::ProcessGroup;
 
 /// Time that a process has to exit after its input was closed.
@@ -50,7 +50,7 @@ const INHERITED: [&str; 22] = [
 /// the process and its descendants are killed.
 pub(super) struct ChildServer {
     process: Option<Process>,
-    words: LastWords,
+    words: StderrTail,
     heard: Option<JoinHandle<()>>,
 }
 
@@ -62,15 +62,15 @@ struct Process {
 
 /// The last bytes that the process wrote to its standard error.
 #[derive(Clone, Default)]
-pub(super) struct LastWords {
+pub(super) struct StderrTail {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    hidden: Arc<[HiddenTexts; 2]>,
+    hidden: Arc<[SecretMasker; 2]>,
 }
 
 impl ChildServer {
     /// Starts the process. `hidden` and the values of its environment variables are masked in its
     /// standard error.
-    pub(super) fn start(command: &CommandLine, hidden: HiddenTexts) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+    pub(super) fn start(command: &CommandLine, hidden: SecretMasker) -> io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut line = Command::new(&command.program);
         line.args(&command.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if !command.inherits {
@@ -88,14 +88,14 @@ impl ChildServer {
         let missing = || io::Error::other("the process has no standard streams");
         let (input, output) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        let hidden = [hidden, HiddenTexts::new(command.environment.values().cloned())];
-        let words = LastWords { kept: Arc::default(), hidden: Arc::new(hidden) };
+        let hidden = [hidden, SecretMasker::new(command.environment.values().cloned())];
+        let words = StderrTail { kept: Arc::default(), hidden: Arc::new(hidden) };
         let heard = Some(tokio::spawn(words.clone().hear(stderr)));
-        let group = ProcessGroup::of(child.id());
+        let group = ProcessGroup::from_leader(child.id());
         Ok((Self { process: Some(Process { child, group }), words, heard }, output, input))
     }
 
-    pub(super) fn words(&self) -> &LastWords {
+    pub(super) fn words(&self) -> &StderrTail {
         &self.words
     }
 
@@ -116,14 +116,14 @@ impl ChildServer {
         }
         self.heard = None;
         let ended = status.ok().and_then(Result::ok).map(|status: ExitStatus| format!("its process ended: {status}"));
-        let last = reason_in(&self.words.text()).map(|line| format!("it said: {line}"));
+        let last = exit_reason(&self.words.text()).map(|line| format!("it said: {line}"));
         [ended, last].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 
 /// Returns the line of standard error that explains why the process ended. This is the last line,
 /// except for Node.js and npm, which print other lines after the error message.
-fn reason_in(words: &str) -> Option<&str> {
+fn exit_reason(words: &str) -> Option<&str> {
     let lines = || words.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines().next_back()?;
     let is_reason = |line: &&str| match line.strip_prefix("npm error ") {
@@ -171,7 +171,7 @@ impl Drop for Process {
     }
 }
 
-impl LastWords {
+impl StderrTail {
     async fn hear(self, stderr: ChildStderr) {
         let mut stderr = BufReader::new(stderr);
         let mut piece = [0; 1024];
@@ -194,7 +194,7 @@ impl LastWords {
 
 #[cfg(test)]
 mod tests {
-    use super::reason_in;
+    use super::exit_reason;
 
     #[test]
     fn the_reason_is_the_error_and_not_the_end_of_a_report() {
@@ -210,8 +210,8 @@ mod tests {
             ("Node.js v20.20.2", "Node.js v20.20.2"),
             ("  a line \n\n", "a line"),
         ] {
-            assert_eq!(reason_in(words), Some(reason));
+            assert_eq!(exit_reason(words), Some(reason));
         }
-        assert_eq!(reason_in(" \n"), None);
+        assert_eq!(exit_reason(" \n"), None);
     }
 }

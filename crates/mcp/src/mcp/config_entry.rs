@@ -46,7 +46,7 @@ pub(super) fn is_disabled(entry: &Value) -> bool {
 }
 
 impl ConfigEntry {
-    /// Reads the fields of an entry and replaces `${NAME}` by `variable(NAME)`.
+    /// Reads the fields of an entry and replaces `${NAME}` with `variable(NAME)`.
     ///
     /// # Errors
     /// Fails if a field has the wrong type or a variable is not set.
@@ -187,7 +187,7 @@ fn misfit(name: &str, value: &Value, wanted: &str) -> EntryProblem {
     format!("`{name}` is {what}, and should be {wanted}").into()
 }
 
-/// Replaces the variables of a text. Accepts `${NAME}` and `${env:NAME}`, the form of VS Code.
+/// Replaces the variables of a string. Accepts `${NAME}` and `${env:NAME}`, the form of VS Code.
 fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, EntryProblem> {
     let variable = |name: &str| variable(name.strip_prefix("env:").unwrap_or(name));
     variables::expanded(text, &variable).map_err(EntryProblem::from)

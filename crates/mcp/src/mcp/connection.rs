@@ -1,6 +1,6 @@
 //! A connection to a server, from its handshake to its end. It sends requests, routes their
 //! progress and cancels them. A connection never reconnects:
-//! [`ServerLink`](super::server_link::ServerLink) replaces it by a new one.
+//! [`ServerLink`](super::server_link::ServerLink) replaces it with a new one.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::child_server::ChildServer;
 use super::handshake::{ServerEvents, reasons};
 use super::mcp_error::McpError;
 use super::mcp_settings::Described;
-use super::open_questions::OpenQuestions;
+use super::open_questions::QuestionRoutes;
 use super::progress_routes::{CallProgress, ProgressRoutes};
 use super::stray_lines::StrayLines;
 
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     service: Mutex<Option<RunningService<RoleClient, ServerEvents>>>,
     child: tokio::sync::Mutex<Option<ChildServer>>,
     progress: Arc<ProgressRoutes>,
-    questions: Arc<OpenQuestions>,
+    questions: Arc<QuestionRoutes>,
     strays: StrayLines,
     ending: Ending,
     /// `true` once the server has answered a tool call, a list, a resource or a prompt.
@@ -60,7 +60,7 @@ impl Connection {
         described: Arc<Described>,
         service: RunningService<RoleClient, ServerEvents>,
         child: Option<ChildServer>,
-        (progress, questions, strays): (Arc<ProgressRoutes>, Arc<OpenQuestions>, StrayLines),
+        (progress, questions, strays): (Arc<ProgressRoutes>, Arc<QuestionRoutes>, StrayLines),
         ending: Ending,
     ) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Connection {
     }
 
     /// Returns the reason why the connection ended, if it is known.
-    pub(super) async fn why_over(&self) -> String {
+    pub(super) async fn end_reason(&self) -> String {
         let reason = self.ending.reason();
         let epitaph = match self.child.lock().await.as_mut() {
             Some(child) => child.epitaph().await,
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// Returns the routes of the server's questions to the calls that are running.
-    pub(super) fn questions(&self) -> &Arc<OpenQuestions> {
+    pub(super) fn questions(&self) -> &Arc<QuestionRoutes> {
         &self.questions
     }
 
@@ -144,12 +144,12 @@ impl Connection {
         request: ClientRequest,
         progress: impl FnMut(CallProgress),
     ) -> Result<ServerResult, McpError> {
-        self.ask_as(name, request, |_| (), progress).await
+        self.request_with_id(name, request, |_| (), progress).await
     }
 
     /// Sends a request like [`ask`](Self::ask). Each time the request is sent, `sent_as` receives
     /// its id. It receives `None` when the server refused the request because it wants a login.
-    pub(super) async fn ask_as(
+    pub(super) async fn request_with_id(
         &self,
         name: &'static str,
         request: ClientRequest,
@@ -161,7 +161,7 @@ impl Connection {
             let mut tries = login.tries();
             loop {
                 login.begin(&mut tries);
-                match self.ask_once(name, request.clone(), &mut sent_as, &mut progress).await {
+                match self.request_once(name, request.clone(), &mut sent_as, &mut progress).await {
                     Err(NoAnswer { refused: Some(refused), .. }) => {
                         sent_as(None);
                         login.answer(&refused, &mut tries).await?;
@@ -170,10 +170,10 @@ impl Connection {
                 }
             }
         }
-        self.ask_once(name, request, &mut sent_as, &mut progress).await.map_err(|failed| failed.error)
+        self.request_once(name, request, &mut sent_as, &mut progress).await.map_err(|failed| failed.error)
     }
 
-    async fn ask_once(
+    async fn request_once(
         &self,
         name: &'static str,
         request: ClientRequest,
@@ -189,9 +189,9 @@ impl Connection {
         };
         // The server may ask a question as soon as it has the request, so its id is reported first.
         sent_as(Some(handle.id.clone()));
-        let mut said = self.progress.of(handle.progress_token.clone());
+        let mut said = self.progress.subscribe(handle.progress_token.clone());
         let mut asked = Asked(Some(handle));
-        let mut stray = pin!(self.strays.in_place_of_answer(since));
+        let mut stray = pin!(self.strays.wait_for_stray_line(since));
         let answer = loop {
             let Some(handle) = &mut asked.0 else { return Err(self.failed(name, ServiceError::TransportClosed).await) };
             tokio::select! {
@@ -215,7 +215,7 @@ impl Connection {
     }
 
     /// Sends a request like [`ask`](Self::ask), with a time limit.
-    pub(super) async fn ask_within(
+    pub(super) async fn request_within(
         &self,
         name: &'static str,
         request: ClientRequest,
@@ -250,7 +250,7 @@ impl Connection {
     /// connection stays usable.
     fn unauthorized(&self, error: &(dyn std::error::Error + 'static)) -> Option<NoAnswer> {
         #[cfg(feature = "auth")]
-        if let Some(error) = super::http_failures::without_login(error) {
+        if let Some(error) = super::http_failures::login_error(error) {
             return Some(error.into());
         }
         let refused = super::http_failures::refused(error)?;
@@ -280,13 +280,13 @@ impl Connection {
                 }
             }
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
-                McpError::Lost { server, request, problem: self.why_over().await }
+                McpError::Lost { server, request, problem: self.end_reason().await }
             }
             other => McpError::Answer { server, request, problem: head(&other.to_string(), MOST_WORDS).to_owned() },
         }
     }
 
-    /// Returns the error for a response of another type than the request expects.
+    /// Returns the error for a response of a different type than the request expects.
     pub(super) fn unexpected(&self, request: &'static str) -> McpError {
         self.unusable(request, "it is not an answer to this request".to_owned())
     }

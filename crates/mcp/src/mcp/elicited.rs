@@ -5,7 +5,7 @@ use agentflow_schema::text::head;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest};
 use serde_json::{Value, json};
 
-use agentflow_core::__private::extension::CallAnswer;
+use agentflow_core::__private::extension::QuestionAnswer;
 use agentflow_core::tool::UserQuestion;
 
 /// Maximum number of questions in one call, and of questions that are sent together.
@@ -21,7 +21,7 @@ const MOST_SCHEMA: usize = 64 << 10;
 /// Fails if this client does not support the request. The text follows the name of the server.
 pub(super) fn question(server: &str, request: &InputRequest) -> Result<UserQuestion, String> {
     match request {
-        InputRequest::Elicitation(request) => of_params(server, &request.params),
+        InputRequest::Elicitation(request) => question_from_params(server, &request.params),
         InputRequest::CreateMessage(_) => Err("asks for a model of this program, which it may not use".to_owned()),
         InputRequest::ListRoots(_) => Err("asks for folders of this program, which has none for it".to_owned()),
         _ => Err("asks for something that this program does not know".to_owned()),
@@ -33,7 +33,7 @@ pub(super) fn question(server: &str, request: &InputRequest) -> Result<UserQuest
 ///
 /// # Errors
 /// Fails if the person should open an address, or if the schema is too large.
-pub(super) fn of_params(server: &str, params: &ElicitRequestParams) -> Result<UserQuestion, String> {
+pub(super) fn question_from_params(server: &str, params: &ElicitRequestParams) -> Result<UserQuestion, String> {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
         return Err("wants a person to open an address, which this program does not offer".to_owned());
     };
@@ -47,7 +47,7 @@ pub(super) fn of_params(server: &str, params: &ElicitRequestParams) -> Result<Us
 }
 
 /// Converts the answer of a person: an object accepts, any other value declines.
-pub(super) fn answer(answer: &CallAnswer) -> ElicitResult {
+pub(super) fn answer(answer: &QuestionAnswer) -> ElicitResult {
     match serde_json::from_str::<Value>(answer.given.as_str()) {
         Ok(content @ Value::Object(_)) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
         _ => ElicitResult::new(ElicitationAction::Decline),

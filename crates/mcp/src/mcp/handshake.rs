@@ -25,11 +25,11 @@ use tokio::time::Instant;
 use super::bounded_lines::BoundedLines;
 use super::child_server::ChildServer;
 use super::connection::{Connection, Ending};
-use super::heard_answers::HeardAnswers;
+use super::heard_answers::TrackingTransport;
 use super::list_versions::ListVersions;
 use super::mcp_error::McpError;
 use super::mcp_settings::{Described, Origin};
-use super::open_questions::OpenQuestions;
+use super::open_questions::QuestionRoutes;
 use super::progress_routes::ProgressRoutes;
 use super::stray_lines::StrayLines;
 
@@ -48,7 +48,7 @@ const LISTENS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 pub(super) struct ServerEvents {
     versions: Arc<ListVersions>,
     progress: Arc<ProgressRoutes>,
-    questions: Arc<OpenQuestions>,
+    questions: Arc<QuestionRoutes>,
 }
 
 impl ClientHandler for ServerEvents {
@@ -93,7 +93,7 @@ impl ClientHandler for ServerEvents {
 
 /// Eras of the protocol that a connection attempt uses.
 #[derive(Clone, Copy, PartialEq)]
-enum Eras {
+enum ProtocolEras {
     /// Tries the newer era first, and the older era after [`DISCOVERS_FOR`].
     Either,
     Older,
@@ -103,7 +103,7 @@ enum Eras {
 /// Settings of one connection attempt.
 #[derive(Clone, Copy)]
 struct Attempt {
-    eras: Eras,
+    eras: ProtocolEras,
     deadline: Instant,
 }
 
@@ -111,7 +111,7 @@ struct Attempt {
 struct Refusal {
     error: McpError,
     /// Era to use in a second attempt, if one makes sense.
-    then: Option<Eras>,
+    then: Option<ProtocolEras>,
     #[cfg(feature = "http")]
     #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "nobody logs in"))]
     /// The server's request for a login, if that is the reason.
@@ -138,18 +138,21 @@ pub(super) async fn connect(described: &Arc<Described>, versions: &Arc<ListVersi
         let mut tries = login.tries();
         loop {
             login.begin(&mut tries);
-            match of_either_era(described, versions).await {
+            match connect_in_either_era(described, versions).await {
                 Err(Refusal { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
                 other => return other.map_err(|refusal| refusal.error),
             }
         }
     }
-    of_either_era(described, versions).await.map_err(|refusal| refusal.error)
+    connect_in_either_era(described, versions).await.map_err(|refusal| refusal.error)
 }
 
 /// Connects, with a second attempt in one era if the first attempt failed because of its era.
-async fn of_either_era(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, Refusal> {
-    let first = Attempt { eras: Eras::Either, deadline: Instant::now() + described.settings.connect_timeout };
+async fn connect_in_either_era(
+    described: &Arc<Described>,
+    versions: &Arc<ListVersions>,
+) -> Result<Connection, Refusal> {
+    let first = Attempt { eras: ProtocolEras::Either, deadline: Instant::now() + described.settings.connect_timeout };
     match attempt(described, versions, first).await {
         Err(Refusal { then: Some(eras), .. }) => attempt(described, versions, Attempt { eras, ..first }).await,
         other => other,
@@ -164,7 +167,7 @@ async fn attempt(
     let Described { name, origin, .. } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
-    let questions = Arc::new(OpenQuestions::default());
+    let questions = Arc::new(QuestionRoutes::default());
     let strays = StrayLines::default();
     let events = ServerEvents {
         versions: Arc::clone(versions),
@@ -192,7 +195,7 @@ async fn attempt(
         Origin::Http(address) => {
             let transport = super::http_transport::transport(address, described)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
-            let transport = HeardAnswers::new(transport, Arc::clone(described), Arc::clone(&questions));
+            let transport = TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&questions));
             (serve(described, &ending, events, transport, attempt).await?, None)
         }
         Origin::Memory(connect) => {
@@ -217,7 +220,7 @@ async fn handshake(
     let output = BoundedLines::new(output, described.settings.max_message, ending.clone()).noting(strays.clone());
     // `BoundedLines` enforces the limit, with a better error message.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
-    let transport = HeardAnswers::new(transport, Arc::clone(described), Arc::clone(&events.questions));
+    let transport = TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&events.questions));
     serve(described, ending, events, transport, attempt).await
 }
 
@@ -235,12 +238,12 @@ where
     let Described { name, settings, .. } = described;
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     let mode = match attempt.eras {
-        Eras::Either => {
+        ProtocolEras::Either => {
             let legacy_version = Some(ProtocolVersion::LATEST_WITH_INITIALIZE);
             ClientLifecycleMode::Auto { preferred_versions, legacy_version }
         }
-        Eras::Older => ClientLifecycleMode::Initialize,
-        Eras::Newer => ClientLifecycleMode::Discover { preferred_versions },
+        ProtocolEras::Older => ClientLifecycleMode::Initialize,
+        ProtocolEras::Newer => ClientLifecycleMode::Discover { preferred_versions },
     };
     let began = Instant::now();
     let serving = events.serve_with_lifecycle(transport, mode);
@@ -249,24 +252,24 @@ where
         Ok(Err(error)) => {
             let server = Arc::clone(name);
             #[cfg(feature = "auth")]
-            if let Some(error) = cause_of(&error).and_then(super::http_failures::without_login) {
+            if let Some(error) = transport_cause(&error).and_then(super::http_failures::login_error) {
                 return Err(error.into());
             }
             #[cfg(feature = "http")]
             // The caller decides whether a login is possible, and then connects again.
-            if let Some(refused) = cause_of(&error).and_then(super::http_failures::refused) {
+            if let Some(refused) = transport_cause(&error).and_then(super::http_failures::refused) {
                 let error = McpError::Connect { server, problem: refused.problem() };
                 return Err(Refusal { refused: Some(refused), ..Refusal::from(error) });
             }
             let problem = described.masked(&ending.reason().unwrap_or_else(|| problem_of(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
             let then = match error {
-                _ if attempt.eras != Eras::Either => None,
+                _ if attempt.eras != ProtocolEras::Either => None,
                 // Some servers answer every request with some result, also `server/discover`.
-                ClientInitializeError::ExpectedInitResult(_) => Some(Eras::Older),
+                ClientInitializeError::ExpectedInitResult(_) => Some(ProtocolEras::Older),
                 // The server started slowly, so the client gave up on `server/discover` and fell
                 // back to `initialize`, which this server does not support.
-                ClientInitializeError::JsonRpcError(_) if began.elapsed() >= DISCOVERS_FOR => Some(Eras::Newer),
+                ClientInitializeError::JsonRpcError(_) if began.elapsed() >= DISCOVERS_FOR => Some(ProtocolEras::Newer),
                 _ => None,
             };
             Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) })
@@ -291,10 +294,10 @@ fn problem_of(error: &ClientInitializeError) -> String {
 
 #[cfg(feature = "http")]
 /// Returns the transport error that caused the handshake to fail.
-fn cause_of(error: &ClientInitializeError) -> Option<&(dyn std::error::Error + 'static)> {
+fn transport_cause(error: &ClientInitializeError) -> Option<&(dyn std::error::Error + 'static)> {
     match error {
         ClientInitializeError::TransportError { error, .. } => Some(&*error.error),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause_of(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => transport_cause(fallback),
         _ => None,
     }
 }
@@ -340,8 +343,8 @@ fn listen(service: &RunningService<RoleClient, ServerEvents>, versions: &Arc<Lis
                     match std::mem::take(&mut is_first) {
                         // The tools were listed only a moment before, and are checked before each
                         // model call. Only the other lists count as changed.
-                        true => versions.read_anew(),
-                        false => versions.all_changed(),
+                        true => versions.invalidate_reads(),
+                        false => versions.invalidate_all(),
                     }
                     while let Ok(Some(change)) = changes.next().await {
                         pause = LISTENS_AGAIN.0;
@@ -349,7 +352,7 @@ fn listen(service: &RunningService<RoleClient, ServerEvents>, versions: &Arc<Lis
                             ServerNotification::ToolListChangedNotification(_) => {
                                 versions.tools.fetch_add(1, Ordering::SeqCst);
                             }
-                            _ => versions.read_anew(),
+                            _ => versions.invalidate_reads(),
                         }
                     }
                 }

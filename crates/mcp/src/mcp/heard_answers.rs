@@ -11,12 +11,12 @@ use rmcp::transport::Transport;
 
 use super::masked_messages::masked;
 use super::mcp_settings::Described;
-use super::open_questions::OpenQuestions;
+use super::open_questions::QuestionRoutes;
 
-pub(super) struct HeardAnswers<T> {
+pub(super) struct TrackingTransport<T> {
     inner: T,
     described: Arc<Described>,
-    questions: Arc<OpenQuestions>,
+    questions: Arc<QuestionRoutes>,
     probe: Probe,
 }
 
@@ -48,13 +48,13 @@ impl Probe {
     }
 }
 
-impl<T> HeardAnswers<T> {
-    pub(super) fn new(inner: T, described: Arc<Described>, questions: Arc<OpenQuestions>) -> Self {
+impl<T> TrackingTransport<T> {
+    pub(super) fn new(inner: T, described: Arc<Described>, questions: Arc<QuestionRoutes>) -> Self {
         Self { inner, described, questions, probe: Probe::default() }
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for HeardAnswers<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for TrackingTransport<T> {
     type Error = T::Error;
 
     fn send(

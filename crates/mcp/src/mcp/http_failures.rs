@@ -7,7 +7,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 pub(super) struct Refused {
     /// HTTP status: 401, or 403 if the login lacks scopes.
     pub(super) status: u16,
-    /// Value of the header `WWW-Authenticate`, or an empty text if the response has none.
+    /// Value of the header `WWW-Authenticate`, or an empty string if the response has none.
     pub(super) challenge: String,
 }
 
@@ -25,7 +25,7 @@ impl Refused {
 /// Returns the refusal if the server wants a login.
 pub(super) fn refused(error: &(dyn std::error::Error + 'static)) -> Option<Refused> {
     let unauthorized = |challenge: &str| Some(Refused { status: 401, challenge: challenge.to_owned() });
-    match of_transport(error)? {
+    match transport_error(error)? {
         StreamableHttpError::AuthRequired(error) => unauthorized(&error.www_authenticate_header),
         // Without the header `WWW-Authenticate`, the library reports only the status.
         StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => unauthorized(""),
@@ -42,7 +42,7 @@ pub(super) fn refused(error: &(dyn std::error::Error + 'static)) -> Option<Refus
 /// Returns `true` if the message cannot have reached the server, because no connection could be
 /// opened.
 pub(super) fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(of_transport(error), Some(StreamableHttpError::Client(error)) if error.is_connect())
+    matches!(transport_error(error), Some(StreamableHttpError::Client(error)) if error.is_connect())
 }
 
 /// Returns the error of the HTTP client. The transport error does not report it as its source.
@@ -55,14 +55,16 @@ pub(super) fn of_client<'e>(error: &'e (dyn std::error::Error + 'static)) -> Opt
 
 #[cfg(feature = "auth")]
 /// Returns the error of a login that failed before the request was sent.
-pub(super) fn without_login(error: &(dyn std::error::Error + 'static)) -> Option<super::mcp_error::McpError> {
-    match of_transport(error)? {
+pub(super) fn login_error(error: &(dyn std::error::Error + 'static)) -> Option<super::mcp_error::McpError> {
+    match transport_error(error)? {
         StreamableHttpError::Io(error) => error.get_ref()?.downcast_ref().cloned(),
         _ => None,
     }
 }
 
-fn of_transport<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e StreamableHttpError<reqwest::Error>> {
+fn transport_error<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e StreamableHttpError<reqwest::Error>> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref() {

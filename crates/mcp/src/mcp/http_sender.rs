@@ -81,7 +81,7 @@ impl HttpSender {
     /// session, the server was probably restarted: the first such error ends the session, and the
     /// transport sends the request again in a new one. If the request fails again, or outside of
     /// sessions, the request gets the error.
-    fn correlated(
+    fn correlate(
         &self,
         answer: StreamableHttpPostResponse,
         request: Option<RequestId>,
@@ -141,7 +141,7 @@ impl StreamableHttpClient for HttpSender {
         let (client, most, in_session) = (&self.client, self.most, session.is_some());
         let posted = client.post_message_with_max_sse_event_size(uri, message, session, key, headers, most).await;
         let answer = posted.map_err(|failure| self.masked(failure))?;
-        self.correlated(answer, request, in_session)
+        self.correlate(answer, request, in_session)
     }
 
     async fn delete_session(

@@ -1,6 +1,6 @@
 //! Removes comments and trailing commas from JSON, which editors accept in their settings files.
 
-/// Replaces comments and trailing commas by spaces. Lines and columns in error messages stay
+/// Replaces comments and trailing commas with spaces. Lines and columns in error messages stay
 /// correct.
 pub(super) fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Cache of the list that was fetched last.
-pub(super) struct KeptList<T>(Mutex<Option<Kept<T>>>);
+pub(super) struct CachedServerList<T>(Mutex<Option<Kept<T>>>);
 
 struct Kept<T> {
     version: u64,
@@ -18,13 +18,13 @@ struct Kept<T> {
     entries: Arc<[T]>,
 }
 
-impl<T> Default for KeptList<T> {
+impl<T> Default for CachedServerList<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> KeptList<T> {
+impl<T> CachedServerList<T> {
     /// Returns the cached list, unless it is outdated: its version has changed or its time has
     /// passed.
     pub(super) fn kept(&self, version: &AtomicU64) -> Option<Arc<[T]>> {

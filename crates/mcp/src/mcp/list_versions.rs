@@ -13,14 +13,14 @@ pub(super) struct ListVersions {
 
 impl ListVersions {
     /// Marks the resources and the prompts as changed.
-    pub(super) fn read_anew(&self) {
+    pub(super) fn invalidate_reads(&self) {
         self.resources.fetch_add(1, Ordering::SeqCst);
         self.prompts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Marks all lists as changed, for example after a reconnect.
-    pub(super) fn all_changed(&self) {
+    pub(super) fn invalidate_all(&self) {
         self.tools.fetch_add(1, Ordering::SeqCst);
-        self.read_anew();
+        self.invalidate_reads();
     }
 }

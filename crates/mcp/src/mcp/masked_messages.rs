@@ -6,25 +6,25 @@ use rmcp::service::RxJsonRpcMessage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use agentflow_core::__private::extension::HiddenTexts;
+use agentflow_core::__private::extension::SecretMasker;
 
 /// Returns the message with its keys masked. If a response cannot be parsed after masking, returns
 /// an error response instead. For other such messages, returns `None`.
 pub(super) fn masked(
     message: RxJsonRpcMessage<RoleClient>,
-    hidden: &HiddenTexts,
+    hidden: &SecretMasker,
 ) -> Option<RxJsonRpcMessage<RoleClient>> {
     if hidden.is_empty() {
         return Some(message);
     }
     Some(match message {
         JsonRpcMessage::Response(mut response) => match masked_part(&response.result, hidden) {
-            Masked::Unchanged => JsonRpcMessage::Response(response),
-            Masked::Changed(result) => {
+            MaskedPart::Unchanged => JsonRpcMessage::Response(response),
+            MaskedPart::Changed(result) => {
                 response.result = result;
                 JsonRpcMessage::Response(response)
             }
-            Masked::Unusable => {
+            MaskedPart::Unusable => {
                 // The caller gets an error instead of waiting for a response.
                 let problem = "the answer holds a key of this program and cannot be read without it";
                 let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, problem, None);
@@ -53,32 +53,32 @@ pub(super) fn masked(
 
 /// Masks a request or a notification. Keeps the extensions that the transport has set, because they
 /// are not part of the JSON.
-fn masked_call<T>(call: T, hidden: &HiddenTexts) -> Option<T>
+fn masked_call<T>(call: T, hidden: &SecretMasker) -> Option<T>
 where
     T: Serialize + DeserializeOwned + GetExtensions,
 {
     match masked_part(&call, hidden) {
-        Masked::Unchanged => Some(call),
-        Masked::Changed(mut masked) => {
+        MaskedPart::Unchanged => Some(call),
+        MaskedPart::Changed(mut masked) => {
             masked.extensions_mut().clone_from(call.extensions());
             Some(masked)
         }
-        Masked::Unusable => {
+        MaskedPart::Unusable => {
             tracing::warn!("a message of an MCP server holds a key of this program and is left out");
             None
         }
     }
 }
 
-enum Masked<T> {
+enum MaskedPart<T> {
     Unchanged,
     Changed(T),
     /// The message cannot be parsed after masking.
     Unusable,
 }
 
-fn masked_part<T: Serialize + DeserializeOwned>(part: &T, hidden: &HiddenTexts) -> Masked<T> {
-    let Ok(mut value) = serde_json::to_value(part) else { return Masked::Unusable };
+fn masked_part<T: Serialize + DeserializeOwned>(part: &T, hidden: &SecretMasker) -> MaskedPart<T> {
+    let Ok(mut value) = serde_json::to_value(part) else { return MaskedPart::Unusable };
     let found = match value.as_object_mut() {
         // The method name is not masked, because it determines the type of the message.
         Some(fields) if fields.contains_key("method") => {
@@ -87,11 +87,11 @@ fn masked_part<T: Serialize + DeserializeOwned>(part: &T, hidden: &HiddenTexts) 
         _ => hidden.mask_value(&mut value),
     };
     if !found {
-        return Masked::Unchanged;
+        return MaskedPart::Unchanged;
     }
     match serde_json::from_value(value) {
-        Ok(masked) => Masked::Changed(masked),
-        Err(_) => Masked::Unusable,
+        Ok(masked) => MaskedPart::Changed(masked),
+        Err(_) => MaskedPart::Unusable,
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn no_message_of_a_server_has_a_key() {
-        let hidden = HiddenTexts::new([KEY.to_owned()]);
+        let hidden = SecretMasker::new([KEY.to_owned()]);
         let text = json!({"type": "text", "text": format!("your header was Bearer {KEY}")});
         let inside = json!({"note": KEY}).to_string();
         for message in [
@@ -156,7 +156,7 @@ mod tests {
         .unwrap();
         let JsonRpcMessage::Request(request) = &mut asked else { panic!("a request") };
         request.request.extensions_mut().insert(InboundStreamOrigin::OutboundRequest(RequestId::Number(3)));
-        let hidden = HiddenTexts::new([KEY.to_owned(), "elicitation/create".to_owned()]);
+        let hidden = SecretMasker::new([KEY.to_owned(), "elicitation/create".to_owned()]);
         let Some(JsonRpcMessage::Request(request)) = masked(asked, &hidden) else { panic!("a request") };
         assert!(request.request.extensions().get::<InboundStreamOrigin>().is_some());
     }

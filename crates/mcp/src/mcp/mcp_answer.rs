@@ -66,7 +66,7 @@ pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Re
     Ok(links.into_iter().fold(output, ToolOutput::with_link))
 }
 
-/// Reads a result that contains blocks of unknown types, and replaces each of them by a text.
+/// Reads a result that contains blocks of unknown types, and replaces each of them with text.
 /// Returns `None` if the value is not a tool result.
 pub(super) fn with_known_blocks(mut result: Value) -> Option<CallToolResult> {
     for block in result.get_mut("content")?.as_array_mut()? {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "auth")]
-use super::authorization::{Authorizer, McpAuthorization, can_be_logged_in_to};
+use super::authorization::{Authorizer, McpAuthorization, check_login_address};
 use super::mcp_error::McpError;
 use super::mcp_prompt::McpPrompt;
 use super::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
@@ -103,9 +103,9 @@ impl McpClient {
     /// Returns the server's resources, ordered by address. The list is empty if the server offers
     /// no resources. Limits: 1000 resources in 100 pages.
     ///
-    /// The list is cached for as long as the server permits. If the server gives no time, the list
-    /// is fetched again after the server has announced a change. If the server announces no
-    /// changes, the list is fetched on each call.
+    /// The list is cached for as long as the server permits. If the server does not give a time,
+    /// the list is fetched again after the server has announced a change. If the server announces
+    /// no changes, the list is fetched on each call.
     ///
     /// # Errors
     /// Returns a [`McpError`] if the server cannot be reached within the time for connecting, does
@@ -461,7 +461,7 @@ impl McpClientBuilder {
         }
         authorization.check().map_err(failed)?;
         let mut url = address.url().map_err(failed)?;
-        can_be_logged_in_to(&url).map_err(failed)?;
+        check_login_address(&url).map_err(failed)?;
         // A fragment is never sent to a server.
         url.set_fragment(None);
         Ok(Some(Arc::new(Authorizer::new(Arc::clone(&self.name), url, authorization.clone()))))

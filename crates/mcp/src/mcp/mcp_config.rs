@@ -19,7 +19,7 @@ use agentflow_core::__private::extension::text_file;
 ///
 /// An entry has `command`, `args`, `env` and `cwd`, or, with the feature `mcp-http`, `url` and
 /// `headers`. `disabled: true` leaves the entry out, and `connection_timeout` is a number of
-/// seconds. In all texts, `${NAME}` is replaced by this program's environment variable, and
+/// seconds. In all strings, `${NAME}` is replaced by this program's environment variable, and
 /// `${NAME:-default}` has a default for a variable that is not set. Unknown fields, such as fields
 /// for other programs, are ignored. A mistake in one entry affects only that server, and is
 /// reported when the program uses it.

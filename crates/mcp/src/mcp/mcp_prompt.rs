@@ -30,7 +30,7 @@ pub struct McpPrompt {
     pub arguments: Vec<McpPromptArgument>,
 }
 
-/// An argument of a prompt. Its value is a text.
+/// An argument of a prompt. Its value is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct McpPromptArgument {
@@ -69,7 +69,7 @@ impl McpPrompt {
 }
 
 /// Converts the messages of a prompt. The text of an embedded resource becomes a text part, its
-/// bytes become a file, and a link becomes a text with its address.
+/// bytes become a file, and a link becomes text with its address.
 ///
 /// # Errors
 /// Fails if the prompt has too many messages or content of an unknown type.
@@ -78,11 +78,11 @@ pub(super) fn messages(of: Vec<PromptMessage>) -> Result<Vec<Message>, String> {
         return Err(format!("it has {} messages, and {MOST_MESSAGES} is the most", of.len()));
     }
     of.into_iter()
-        .map(|PromptMessage { role, content, .. }| Ok(Message::new(of_role(&role), [part(content)?])))
+        .map(|PromptMessage { role, content, .. }| Ok(Message::new(convert_role(&role), [part(content)?])))
         .collect()
 }
 
-fn of_role(role: &PromptRole) -> Role {
+fn convert_role(role: &PromptRole) -> Role {
     match role {
         PromptRole::User => Role::User,
         PromptRole::Assistant => Role::Assistant,

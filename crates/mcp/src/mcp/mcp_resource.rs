@@ -65,11 +65,11 @@ pub struct McpResourceTemplate {
     pub mime_type: Option<String>,
 }
 
-/// Content of a resource: a text or bytes.
+/// Content of a resource: text or bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpContent {
-    /// A text.
+    /// Text.
     Text {
         /// Address of the content. For a folder, it is the address of one of its files.
         uri: String,
@@ -138,10 +138,10 @@ impl McpContent {
         if contents.len() > MOST_CONTENTS {
             return Err(format!("it has {} contents, and {MOST_CONTENTS} is the most", contents.len()));
         }
-        contents.into_iter().map(Self::of).collect()
+        contents.into_iter().map(Self::from_contents).collect()
     }
 
-    fn of(contents: ResourceContents) -> Result<Self, String> {
+    fn from_contents(contents: ResourceContents) -> Result<Self, String> {
         match contents {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
                 Ok(Self::Text { uri, mime_type, text })

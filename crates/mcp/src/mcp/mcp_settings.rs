@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(feature = "auth")]
 use super::authorization::Authorizer;
 use super::given_secrets::secrets_of;
-use agentflow_core::__private::extension::HiddenTexts;
+use agentflow_core::__private::extension::SecretMasker;
 use agentflow_core::tool::ToolPolicy;
 #[cfg(feature = "http")]
 use agentflow_tools::__private::HttpAddress;
@@ -83,12 +83,12 @@ impl Settings {
 
 impl Origin {
     /// Returns the keys that the client sends to the server. Tokens of a login are not included.
-    pub(super) fn hidden(&self) -> HiddenTexts {
+    pub(super) fn hidden(&self) -> SecretMasker {
         match self {
             #[cfg(feature = "http")]
-            Self::Http(address) => HiddenTexts::new(address.secrets()),
-            Self::Process(command) => HiddenTexts::new(secrets_of(command)),
-            Self::Memory(_) => HiddenTexts::default(),
+            Self::Http(address) => SecretMasker::new(address.secrets()),
+            Self::Process(command) => SecretMasker::new(secrets_of(command)),
+            Self::Memory(_) => SecretMasker::default(),
         }
     }
 }
@@ -99,19 +99,19 @@ pub(super) struct Described {
     pub(super) origin: Origin,
     pub(super) settings: Settings,
     /// Keys that the client sends to the server. Tokens of a login are not included.
-    pub(super) hidden: HiddenTexts,
+    pub(super) hidden: SecretMasker,
     #[cfg(feature = "auth")]
     pub(super) login: Option<Arc<Authorizer>>,
 }
 
 impl Described {
-    /// Masks the keys and tokens of the client in a text of the server.
+    /// Masks the keys and tokens of the client in a string from the server.
     pub(super) fn masked(&self, text: &str) -> String {
         self.hidden().masked(text).unwrap_or_else(|| text.to_owned())
     }
 
     /// Returns all keys and tokens that the client has sent to the server so far.
-    pub(super) fn hidden(&self) -> HiddenTexts {
+    pub(super) fn hidden(&self) -> SecretMasker {
         #[cfg(feature = "auth")]
         if let Some(login) = &self.login {
             return login.hidden(&self.hidden);

@@ -1,4 +1,4 @@
-//! Executes a call of a server's tool, including the server's questions during the call.
+//! Executes a call to a server's tool, including the server's questions during the call.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const MOST_STATE: usize = 256 << 10;
 const PUT_OFF: Duration = Duration::from_secs(1);
 
 /// A server's tool with the settings of its calls.
-pub(super) struct MirroredCall {
+pub(super) struct RemoteToolCall {
     pub(super) link: Arc<ServerLink>,
     /// Name of the tool at the server.
     pub(super) name: Arc<str>,
@@ -56,7 +56,7 @@ struct Given {
     responses: Option<InputResponses>,
 }
 
-impl MirroredCall {
+impl RemoteToolCall {
     /// Calls the tool until it returns a result. Dropping the future cancels the call.
     pub(super) async fn made(&self, cx: &Context, arguments: Value) -> Result<ToolOutput, ToolError> {
         let arguments = match arguments {
@@ -94,7 +94,7 @@ impl MirroredCall {
         Err(self.problem(&format!("asked for more {MOST_TIMES} times in one call, which is the most")))
     }
 
-    /// Returns `true` if the current call is recorded as a call of this tool, so that it can wait
+    /// Returns `true` if the current call is recorded as a call to this tool, so that it can wait
     /// for answers across restarts.
     fn can_wait(&self, cx: &Context) -> bool {
         let in_catalogue = format!("mcp.{}.{}", self.link.name(), self.name);
@@ -167,13 +167,13 @@ impl MirroredCall {
         given: &Given,
         can_wait: bool,
     ) -> Result<ServerResult, McpError> {
-        match self.sent_once(cx, arguments, given, can_wait).await {
-            Err(error) if error.is_lost() && self.is_repeatable => self.sent_once(cx, arguments, given, can_wait).await,
+        match self.send_once(cx, arguments, given, can_wait).await {
+            Err(error) if error.is_lost() && self.is_repeatable => self.send_once(cx, arguments, given, can_wait).await,
             first => first,
         }
     }
 
-    async fn sent_once(
+    async fn send_once(
         &self,
         cx: &Context,
         arguments: &JsonObject,
@@ -189,15 +189,16 @@ impl MirroredCall {
         // Older servers ask over the open connection. Such questions are answered while the call
         // runs.
         let answer = {
-            let sent_as = |request| call.is_sent_as(request);
-            let mut asked = pin!(connection.ask_as("tools/call", request, sent_as, |progress| cx.emit(&progress)));
+            let sent_as = |request| call.set_request(request);
+            let mut asked =
+                pin!(connection.request_with_id("tools/call", request, sent_as, |progress| cx.emit(&progress)));
             tokio::select! {
                 biased;
                 answer = &mut asked => answer,
                 never = questions.answered(cx, self.link.name()) => match never {},
             }
         };
-        // A call without a final answer may still run at the server; see `OpenQuestions`.
+        // A call without a final answer may still run at the server; see `QuestionRoutes`.
         let is_over = match &answer {
             Ok(_) | Err(McpError::Refused { .. } | McpError::Answer { .. }) => true,
             // In these cases the server has not executed the call, so it cannot ask anything for

@@ -9,7 +9,7 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
 use super::mcp_settings::Settings;
-use super::mirrored_call::MirroredCall;
+use super::mirrored_call::RemoteToolCall;
 use super::server_link::ServerLink;
 use agentflow_core::Context;
 use agentflow_core::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
@@ -44,7 +44,7 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
     let definition =
         ToolDefinition::new(Arc::clone(&name), head(&description, MOST_DESCRIPTION), schema).policy(policy);
     definition.arguments_check().map_err(ToOwned::to_owned)?;
-    let call = Arc::new(MirroredCall { link: Arc::clone(link), name, is_repeatable, effects, check });
+    let call = Arc::new(RemoteToolCall { link: Arc::clone(link), name, is_repeatable, effects, check });
     let mirrored = FnTool::dynamic(definition, move |cx: Context, arguments: Value| {
         let call = Arc::clone(&call);
         async move { call.made(&cx, arguments).await }

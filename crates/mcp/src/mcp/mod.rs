@@ -49,7 +49,7 @@ mod stray_lines;
 
 #[cfg(feature = "auth")]
 #[doc(hidden)]
-pub use self::authorization::can_be_logged_in_to;
+pub use self::authorization::check_login_address;
 #[cfg(feature = "auth")]
 pub use self::authorization::{McpAuthorization, McpLoginFolder, McpLogins};
 #[cfg(feature = "server")]

@@ -23,7 +23,7 @@ type Open = (ElicitRequestParams, oneshot::Sender<ElicitResult>);
 
 /// The running calls of one connection.
 #[derive(Default)]
-pub(super) struct OpenQuestions(Mutex<Calls>);
+pub(super) struct QuestionRoutes(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
@@ -52,16 +52,16 @@ struct Running {
 
 /// A running call. If it is dropped without an answer, it counts as abandoned.
 pub(super) struct OpenCall {
-    all: Arc<OpenQuestions>,
+    all: Arc<QuestionRoutes>,
     number: u64,
     has_answer: bool,
 }
 
 /// Receiver of one call's questions.
-pub(super) struct QuestionsOfCall(mpsc::Receiver<Open>);
+pub(super) struct QuestionReceiver(mpsc::Receiver<Open>);
 
-impl OpenQuestions {
-    pub(super) fn of_call(self: &Arc<Self>, can_wait: bool) -> (OpenCall, QuestionsOfCall) {
+impl QuestionRoutes {
+    pub(super) fn of_call(self: &Arc<Self>, can_wait: bool) -> (OpenCall, QuestionReceiver) {
         let (sender, questions) = mpsc::channel(MOST_TIMES as usize);
         let mut calls = self.calls();
         let number = calls.next;
@@ -73,7 +73,7 @@ impl OpenQuestions {
             is_answered: false,
         });
         let call = OpenCall { all: Arc::clone(self), number, has_answer: false };
-        (call, QuestionsOfCall(questions))
+        (call, QuestionReceiver(questions))
     }
 
     /// Records that the server has answered a request, also if its caller no longer waits.
@@ -146,7 +146,7 @@ impl Calls {
 impl OpenCall {
     /// Records the id of the call's request after it was sent. `None` means that the server refused
     /// the request and does not execute it.
-    pub(super) fn is_sent_as(&self, request: Option<RequestId>) {
+    pub(super) fn set_request(&self, request: Option<RequestId>) {
         let mut calls = self.all.calls();
         if let Some(call) = calls.running.iter_mut().find(|call| call.number == self.number) {
             call.request = request;
@@ -159,17 +159,17 @@ impl OpenCall {
     }
 }
 
-impl QuestionsOfCall {
+impl QuestionReceiver {
     /// Puts the server's questions to a person, one after the other, while the future is polled.
     /// Questions beyond the limit are declined. Questions that the server withdraws count, too,
     /// because each is recorded in the journal.
     pub(super) async fn answered(mut self, cx: &Context, server: &str) -> Infallible {
         let (mut asked, mut begun) = (0, 0);
         loop {
-            // The sender is stored in `OpenQuestions` while the call runs, so the channel stays
+            // The sender is stored in `QuestionRoutes` while the call runs, so the channel stays
             // open. A call that cannot wait has no sender.
             let Some((params, mut reply)) = self.0.recv().await else { return std::future::pending().await };
-            let question = match elicited::of_params(server, &params) {
+            let question = match elicited::question_from_params(server, &params) {
                 Ok(_) if begun == MOST_TIMES => {
                     Err(format!("it asked {MOST_TIMES} times in one call, which is the most"))
                 }
@@ -237,15 +237,15 @@ mod tests {
 
     #[test]
     fn a_question_is_one_of_the_call_on_whose_stream_it_came() {
-        let all = Arc::new(OpenQuestions::default());
+        let all = Arc::new(QuestionRoutes::default());
         let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
         assert_eq!(asking(None), Ok(false));
         // A question may arrive before the call's request id is known here.
         let (one, mut of_one) = all.of_call(true);
         assert_eq!((asking(None), asking(Some(&on_stream_of(1)))), (Ok(true), Ok(true)));
-        one.is_sent_as(Some(RequestId::Number(1)));
+        one.set_request(Some(RequestId::Number(1)));
         let (two, mut of_two) = all.of_call(true);
-        two.is_sent_as(Some(RequestId::Number(2)));
+        two.set_request(Some(RequestId::Number(2)));
         assert!(asking(None).is_err() && asking(Some(&InboundStreamOrigin::Unassociated)).is_err());
         assert!(asking(Some(&on_stream_of(3))).is_err());
         for (request, questions) in [(1, &mut of_one), (2, &mut of_two)] {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_a_call_asks_that_was_given_up_is_asked_of_nobody() {
-        let all = Arc::new(OpenQuestions::default());
+        let all = Arc::new(QuestionRoutes::default());
         let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
         let (mut ended, _) = all.of_call(true);
         ended.has_answer();
@@ -270,16 +270,16 @@ mod tests {
         // The server does not execute a call that was never sent, or was refused.
         drop(all.of_call(true));
         let (refused, _) = all.of_call(true);
-        refused.is_sent_as(Some(RequestId::Number(0)));
-        refused.is_sent_as(None);
+        refused.set_request(Some(RequestId::Number(0)));
+        refused.set_request(None);
         drop(refused);
         let (alone, _) = all.of_call(true);
         assert_eq!(asking(None), Ok(true));
         drop(alone);
         let (given_up, _) = all.of_call(true);
-        given_up.is_sent_as(Some(RequestId::Number(1)));
+        given_up.set_request(Some(RequestId::Number(1)));
         let (next, _) = all.of_call(true);
-        next.is_sent_as(Some(RequestId::Number(2)));
+        next.set_request(Some(RequestId::Number(2)));
         assert_eq!(asking(Some(&on_stream_of(1))), Ok(true));
         drop(given_up);
         assert!(asking(Some(&on_stream_of(1))).unwrap_err().contains("does not run any more"));
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn calls_without_an_answer_are_kept_up_to_a_number() {
-        let all = Arc::new(OpenQuestions::default());
+        let all = Arc::new(QuestionRoutes::default());
         let most = i64::try_from(MOST_GIVEN_UP).unwrap();
         for request in 0..=most {
             let (call, _) = all.of_call(true);
-            call.is_sent_as(Some(RequestId::Number(request)));
+            call.set_request(Some(RequestId::Number(request)));
         }
         (0..=most).for_each(|request| all.is_answered(&RequestId::Number(request)));
         let (_alone, _) = all.of_call(true);

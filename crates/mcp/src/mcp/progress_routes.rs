@@ -37,14 +37,14 @@ struct Routes {
 }
 
 /// Receiver for the progress of one call. Dropping it ends the subscription.
-pub(super) struct ProgressOf {
+pub(super) struct ProgressReceiver {
     routes: Arc<ProgressRoutes>,
     token: ProgressToken,
     pub(super) receiver: mpsc::Receiver<CallProgress>,
 }
 
 impl ProgressRoutes {
-    pub(super) fn of(self: &Arc<Self>, token: ProgressToken) -> ProgressOf {
+    pub(super) fn subscribe(self: &Arc<Self>, token: ProgressToken) -> ProgressReceiver {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         routes.early.retain(|(of, progress)| {
@@ -56,7 +56,7 @@ impl ProgressRoutes {
             !is_its
         });
         routes.open.insert(token.clone(), sender);
-        ProgressOf { routes: Arc::clone(self), token, receiver }
+        ProgressReceiver { routes: Arc::clone(self), token, receiver }
     }
 
     pub(super) fn arrived(&self, said: ProgressNotificationParam) {
@@ -76,7 +76,7 @@ impl ProgressRoutes {
     }
 }
 
-impl Drop for ProgressOf {
+impl Drop for ProgressReceiver {
     fn drop(&mut self) {
         self.routes.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&self.token);
     }

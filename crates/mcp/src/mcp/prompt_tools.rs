@@ -76,8 +76,8 @@ fn get(reads: Arc<ServerReads>) -> ToolRef {
     tool.into()
 }
 
-/// Converts an argument to a text, because the protocol accepts only texts. A `null` is left out,
-/// and other values become JSON.
+/// Converts an argument to a string, because the protocol accepts only strings. A `null` is left
+/// out, and other values become JSON.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -86,7 +86,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Joins the texts of the messages, and attaches bytes as files. The role of each message is
+/// Joins the text of the messages, and attaches bytes as files. The role of each message is
 /// included unless all messages are from the user.
 fn output(messages: Vec<Message>) -> ToolOutput {
     let is_of_user = messages.iter().all(|message| message.role() == Role::User);

@@ -83,7 +83,7 @@ fn read(reads: Arc<ServerReads>) -> ToolRef {
     tool.into()
 }
 
-/// Joins the texts of the contents, and attaches bytes as files.
+/// Joins the text of the contents, and attaches bytes as files.
 fn output(contents: Vec<McpContent>) -> ToolOutput {
     let (mut texts, mut files) = (Vec::new(), Vec::new());
     for content in contents {

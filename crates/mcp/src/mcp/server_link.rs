@@ -104,9 +104,9 @@ impl ServerLink {
         if let Some(before) = before {
             // A connection that has answered something ended the series of failures.
             let failures = if before.has_answered() { 1 } else { attempts.failures + 1 };
-            self.note(&mut attempts, failures, before.why_over().await);
+            self.note(&mut attempts, failures, before.end_reason().await);
         }
-        self.wait_for_turn(&attempts).await?;
+        self.wait_for_pause(&attempts).await?;
         match handshake::connect(&self.described, &self.versions).await {
             Ok(connection) => Ok(self.keep(connection, &mut attempts)),
             // The server is running, so a pause before the next attempt would not help.
@@ -125,16 +125,16 @@ impl ServerLink {
     /// Checks that the server answers, and reconnects first if the connection was lost. An error
     /// response counts as an answer.
     pub(super) async fn check(&self) -> Result<(), McpError> {
-        match self.asked_for_tools().await {
-            Err(error) if error.is_lost() => self.asked_for_tools().await,
+        match self.request_tools().await {
+            Err(error) if error.is_lost() => self.request_tools().await,
             answered => answered,
         }
     }
 
-    async fn asked_for_tools(&self) -> Result<(), McpError> {
+    async fn request_tools(&self) -> Result<(), McpError> {
         let connection = self.connection().await?;
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::default());
-        match connection.ask_within("tools/list", request, self.described.settings.call_timeout).await {
+        match connection.request_within("tools/list", request, self.described.settings.call_timeout).await {
             Ok(_) | Err(McpError::Refused { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -211,7 +211,7 @@ impl ServerLink {
     }
 
     /// Waits until the server may be started again. Fails if the series of failures is too long.
-    async fn wait_for_turn(&self, attempts: &Attempts) -> Result<(), McpError> {
+    async fn wait_for_pause(&self, attempts: &Attempts) -> Result<(), McpError> {
         let Some(not_before) = attempts.not_before else { return Ok(()) };
         let retry_in = not_before.saturating_duration_since(Instant::now());
         if attempts.failures > self.described.settings.restarts && !retry_in.is_zero() {
@@ -242,8 +242,8 @@ impl ServerLink {
     fn keep(&self, connection: Connection, attempts: &mut Attempts) -> Arc<Connection> {
         attempts.made += 1;
         if attempts.made > 1 {
-            // The new connection may have another version of the server.
-            self.versions.all_changed();
+            // The new connection may have a different version of the server.
+            self.versions.invalidate_all();
         }
         let connection = Arc::new(connection);
         {

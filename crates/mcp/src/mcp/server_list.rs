@@ -128,8 +128,8 @@ async fn all_pages<T: Serialize>(
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         // All pages share one deadline.
         let left = deadline.saturating_duration_since(Instant::now());
-        let answer = connection.ask_within(request, ask(params), left).await;
-        let answer = answer.map_err(|error| whole_limit(error, limit))?;
+        let answer = connection.request_within(request, ask(params), left).await;
+        let answer = answer.map_err(|error| with_total_limit(error, limit))?;
         let Page { entries: more, next, fresh_for: of_page } =
             page(answer).ok_or_else(|| connection.unexpected(request))?;
         // The received page was JSON of at least this size.
@@ -161,8 +161,8 @@ async fn all_pages<T: Serialize>(
     }
 }
 
-/// Replaces the remaining time in a time-out error by the limit for all pages.
-fn whole_limit(error: McpError, limit: Duration) -> McpError {
+/// Replaces the remaining time in a time-out error with the limit for all pages.
+fn with_total_limit(error: McpError, limit: Duration) -> McpError {
     match error {
         McpError::Silent { server, request, .. } => McpError::Silent { server, request, limit },
         other => other,

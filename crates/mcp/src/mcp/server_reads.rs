@@ -12,7 +12,7 @@ use rmcp::model::{
 
 use super::connection::Connection;
 use super::elicited;
-use super::kept_list::KeptList;
+use super::kept_list::CachedServerList;
 use super::mcp_error::McpError;
 use super::mcp_prompt::{self, McpPrompt};
 use super::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
@@ -34,14 +34,19 @@ type Says = fn(&ServerCapabilities) -> Option<bool>;
 /// Reads of one server, with the caches of its lists.
 pub(super) struct ServerReads {
     pub(super) link: Arc<ServerLink>,
-    resources: KeptList<McpResource>,
-    templates: KeptList<McpResourceTemplate>,
-    prompts: KeptList<McpPrompt>,
+    resources: CachedServerList<McpResource>,
+    templates: CachedServerList<McpResourceTemplate>,
+    prompts: CachedServerList<McpPrompt>,
 }
 
 impl ServerReads {
     pub(super) fn new(link: Arc<ServerLink>) -> Self {
-        Self { link, resources: KeptList::default(), templates: KeptList::default(), prompts: KeptList::default() }
+        Self {
+            link,
+            resources: CachedServerList::default(),
+            templates: CachedServerList::default(),
+            prompts: CachedServerList::default(),
+        }
     }
 
     pub(super) async fn resources(&self) -> Result<Arc<[McpResource]>, McpError> {
@@ -65,7 +70,7 @@ impl ServerReads {
     /// it. `says` reads the server's capabilities for the list.
     async fn listed<R, T>(
         &self,
-        kept: &KeptList<T>,
+        kept: &CachedServerList<T>,
         version: &AtomicU64,
         says: Says,
         ask: Ask<R>,
@@ -102,7 +107,7 @@ impl ServerReads {
             || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
         let (connection, answer) = self.asked(REQUEST, request).await?;
         let ServerResult::ReadResourceResult(result) = answer else {
-            return Err(self.without_answer(&connection, REQUEST, answer));
+            return Err(self.missing_result_error(&connection, REQUEST, answer));
         };
         McpContent::all(result.contents).map_err(|problem| connection.unusable(REQUEST, problem))
     }
@@ -118,7 +123,7 @@ impl ServerReads {
         };
         let (connection, answer) = self.asked(REQUEST, request).await?;
         let ServerResult::GetPromptResult(result) = answer else {
-            return Err(self.without_answer(&connection, REQUEST, answer));
+            return Err(self.missing_result_error(&connection, REQUEST, answer));
         };
         mcp_prompt::messages(result.messages).map_err(|problem| connection.unusable(REQUEST, problem))
     }
@@ -135,7 +140,7 @@ impl ServerReads {
             // Questions that arrive during this request must not be assigned to a running tool
             // call.
             let open = connection.questions().of_call(false);
-            let answer = connection.ask_within(name, request(), self.link.described.settings.call_timeout).await;
+            let answer = connection.request_within(name, request(), self.link.described.settings.call_timeout).await;
             drop(open);
             match answer {
                 Err(error) if error.is_lost() && !is_second => is_second = true,
@@ -148,7 +153,7 @@ impl ServerReads {
     }
 
     /// Returns the error for a response that is not a result.
-    fn without_answer(&self, connection: &Connection, request: &'static str, answer: ServerResult) -> McpError {
+    fn missing_result_error(&self, connection: &Connection, request: &'static str, answer: ServerResult) -> McpError {
         let ServerResult::InputRequiredResult(InputRequiredResult { input_requests, .. }) = answer else {
             return connection.unexpected(request);
         };

@@ -29,14 +29,14 @@ struct Shared {
 struct Seen {
     /// The newest stray line since the last message. An incomplete message takes precedence over
     /// other lines.
-    stray: Option<Stray>,
+    stray: Option<StrayLine>,
     /// `true` once a message arrived after a stray line that is not an incomplete message. The
     /// server then writes its log to its output.
     has_log: bool,
 }
 
 #[derive(Clone)]
-struct Stray {
+struct StrayLine {
     text: String,
     at: Instant,
     is_broken: bool,
@@ -93,7 +93,7 @@ impl StrayLines {
             let text = String::from_utf8_lossy(&line.kept).trim().to_owned();
             // Messages of JSON-RPC are objects, so this line is an incomplete message.
             let is_broken = text.starts_with('{');
-            seen.stray = Some(Stray { text, at: Instant::now(), is_broken });
+            seen.stray = Some(StrayLine { text, at: Instant::now(), is_broken });
         }
         drop(seen);
         self.0.changed.notify_waiters();
@@ -104,7 +104,7 @@ impl StrayLines {
     ///
     /// A server may write its log between its messages. If it has done so before, only incomplete
     /// messages count, and the call keeps its full time limit.
-    pub(super) async fn in_place_of_answer(&self, since: Instant) -> String {
+    pub(super) async fn wait_for_stray_line(&self, since: Instant) -> String {
         loop {
             // Registers for changes before the state is read, so that no change is missed.
             let mut changed = std::pin::pin!(self.0.changed.notified());
@@ -159,16 +159,16 @@ mod tests {
     async fn a_line_without_an_answer_is_given_up_and_a_log_is_not() {
         let (lines, since) = (StrayLines::default(), Instant::now());
         lines.ended(scan("pong"));
-        assert_eq!(lines.in_place_of_answer(since).await, "pong");
+        assert_eq!(lines.wait_for_stray_line(since).await, "pong");
         assert_eq!(since.elapsed(), AFTER_TEXT);
         lines.ended(scan("{}"));
         lines.ended(scan("working"));
-        let waited = tokio::time::timeout(Duration::from_secs(3600), lines.in_place_of_answer(since)).await;
+        let waited = tokio::time::timeout(Duration::from_secs(3600), lines.wait_for_stray_line(since)).await;
         assert!(waited.is_err(), "{waited:?}");
         lines.ended(scan("{}"));
         let since = Instant::now();
         lines.ended(scan(r#"{"jsonrpc": "2.0", "res"#));
-        assert_eq!(lines.in_place_of_answer(since).await, r#"{"jsonrpc": "2.0", "res"#);
+        assert_eq!(lines.wait_for_stray_line(since).await, r#"{"jsonrpc": "2.0", "res"#);
         assert_eq!(since.elapsed(), AFTER_BROKEN);
     }
 }

@@ -10,7 +10,7 @@ use rmcp::service::{Peer, RequestContext};
 use serde_json::Value;
 
 use super::request_kind;
-use super::served_log::{self, LogLevel, ShownLog};
+use super::served_log::{self, LogLevel, LogSender};
 use agentflow_core::event::EventKind;
 
 /// Maximum number of bytes of a progress message.
@@ -21,9 +21,9 @@ const MOST_TEXT: usize = 4096;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Sends the progress of a call to the client, if the client has requested it.
-pub(super) struct ShownProgress {
+pub(super) struct ProgressSender {
     to: Option<(Peer<RoleServer>, ProgressToken)>,
-    log: Option<ShownLog>,
+    log: Option<LogSender>,
     /// `true` for calls over HTTP. A slow client on another transport delays only its own
     /// connection.
     has_limit: bool,
@@ -31,12 +31,12 @@ pub(super) struct ShownProgress {
     last: f64,
 }
 
-impl ShownProgress {
+impl ProgressSender {
     /// Creates the sender. `level` is the log level that the client has set for its connection.
     /// `logger` is the name of the called tool, agent or workflow.
-    pub(super) fn of(context: &RequestContext<RoleServer>, level: Option<LogLevel>, logger: &str) -> Self {
+    pub(super) fn new(context: &RequestContext<RoleServer>, level: Option<LogLevel>, logger: &str) -> Self {
         let to = context.meta.get_progress_token().map(|token| (context.peer.clone(), token));
-        let log = Some(ShownLog::of(context, level, logger)).filter(ShownLog::is_wanted);
+        let log = Some(LogSender::new(context, level, logger)).filter(LogSender::is_wanted);
         Self { to, log, has_limit: request_kind::is_over_http(context), last: 0.0 }
     }
 

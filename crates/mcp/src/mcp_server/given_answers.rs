@@ -123,7 +123,7 @@ pub(super) struct CalledRun {
 /// Finds the run that a call continues, and answers its questions.
 ///
 /// # Errors
-/// Fails if the server has not given this state to this client for a call of this tool.
+/// Fails if the server has not given this state to this client for a call to this tool.
 pub(super) async fn continued(
     shared: &Shared,
     offer: &Offer,

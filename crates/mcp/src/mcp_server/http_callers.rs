@@ -77,7 +77,7 @@ impl McpRefusal {
         Self { status: StatusCode::FORBIDDEN, challenge: None, text: text.into() }
     }
 
-    /// Sets another value for `WWW-Authenticate`, such as `Bearer
+    /// Sets a different value for `WWW-Authenticate`, such as `Bearer
     /// resource_metadata="https://example.com/.well-known/.."`.
     pub fn challenge(mut self, challenge: HeaderValue) -> Self {
         self.challenge = Some(challenge);

@@ -42,6 +42,7 @@ async fn drop_error(connection: impl Future<Output = hyper::Result<()>>) {
 
 /// An accepted connection.
 #[allow(missing_debug_implementations, reason = "it holds a socket")]
+#[doc(hidden)]
 pub struct AcceptedPeer {
     /// The connection.
     pub stream: TcpStream,
@@ -56,6 +57,7 @@ pub struct AcceptedPeer {
 /// address cannot occupy all connections with idle ones.
 #[allow(missing_debug_implementations, reason = "it holds a slot")]
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct IdleSlot {
     slots: Arc<CallerSlots>,
     network: Arc<str>,

@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use super::http_callers::McpCaller;
 use super::http_sessions::{HttpSessions, SessionProblem};
 use super::server_settings::{HttpSettings, Shared};
-use super::service::{Reach, Service};
+use super::service::{ClientChannel, Service};
 use crate::mcp::Ending;
 use agentflow_http::named_host;
 
@@ -33,7 +33,7 @@ const METHOD: &str = "mcp-method";
 const TOOL: &str = "mcp-name";
 /// Header with the protocol revision.
 const REVISION: &str = "mcp-protocol-version";
-/// First revision without sessions. Revisions are dates, so they can be compared as texts.
+/// First revision without sessions. Revisions are dates, so they can be compared as strings.
 const WITHOUT_SESSIONS: &[u8] = b"2026-07-28";
 /// A header value that is not the id of any session.
 const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
@@ -54,21 +54,21 @@ pub struct McpHttpService {
     shared: Arc<Shared>,
     /// Serves requests without a session.
     inner: StreamableHttpService<Service, NeverSessionManager>,
-    sessions: Option<WithSessions>,
+    sessions: Option<SessionService>,
 }
 
 /// Serves requests of sessions.
 #[derive(Clone)]
-struct WithSessions {
+struct SessionService {
     sessions: HttpSessions,
     inner: StreamableHttpService<Service, HttpSessions>,
-    _ends: Arc<EndsAll>,
+    _ends: Arc<EndSessionsGuard>,
 }
 
 /// Ends all sessions when the last clone of the service is dropped.
-struct EndsAll(HttpSessions);
+struct EndSessionsGuard(HttpSessions);
 
-impl Drop for EndsAll {
+impl Drop for EndSessionsGuard {
     fn drop(&mut self) {
         self.0.end_all();
     }
@@ -92,11 +92,12 @@ impl McpHttpService {
             // Clients of revisions before 2025-11-25 treat an event without a message as an error.
             config.sse_retry = None;
             let sessions = HttpSessions::new(&settings.http);
-            let inner = StreamableHttpService::new(make(Reach::Session), Arc::new(sessions.clone()), config);
-            WithSessions { inner, _ends: Arc::new(EndsAll(sessions.clone())), sessions }
+            let inner = StreamableHttpService::new(make(ClientChannel::Session), Arc::new(sessions.clone()), config);
+            SessionService { inner, _ends: Arc::new(EndSessionsGuard(sessions.clone())), sessions }
         });
         let config = config.with_legacy_session_mode(false);
-        let inner = StreamableHttpService::new(make(Reach::Request), Arc::new(NeverSessionManager::default()), config);
+        let inner =
+            StreamableHttpService::new(make(ClientChannel::Request), Arc::new(NeverSessionManager::default()), config);
         Self { shared, inner, sessions }
     }
 
@@ -182,7 +183,7 @@ impl McpHttpService {
     }
 }
 
-impl WithSessions {
+impl SessionService {
     /// Returns `true` if the session of a request has ended since the request was accepted.
     fn has_ended(&self, id: &HeaderValue) -> bool {
         id.to_str().is_ok_and(|id| !self.sessions.is_open(id))

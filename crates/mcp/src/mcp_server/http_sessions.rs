@@ -57,7 +57,7 @@ struct Session {
     /// Caller that has opened the session. Not set before the handshake.
     caller: OnceLock<Option<String>>,
     /// Released when the session ends, even if a response of it is unread.
-    room: Mutex<Option<Room>>,
+    room: Mutex<Option<SessionSlot>>,
     ending: Ending,
     ended: CancellationToken,
     used: Mutex<Used>,
@@ -71,17 +71,17 @@ struct Used {
 
 /// A slot for one session. The request that opens the session carries it in its extensions.
 #[derive(Clone)]
-pub(super) struct Room(
+pub(super) struct SessionSlot(
     #[expect(dead_code, reason = "held until the session has ended")] Arc<(OwnedSemaphorePermit, Option<CallerSlot>)>,
 );
 
 /// Extension of a request with the reason why its session has ended.
 #[derive(Clone)]
-struct OfSession(Ending);
+struct SessionEnding(Ending);
 
 /// Returns the ending of the request's session, or `None` if the request has no session.
-pub(super) fn ending_of(context: &RequestContext<RoleServer>) -> Option<&Ending> {
-    context.extensions.get::<OfSession>().map(|OfSession(ending)| ending)
+pub(super) fn session_ending(context: &RequestContext<RoleServer>) -> Option<&Ending> {
+    context.extensions.get::<SessionEnding>().map(|SessionEnding(ending)| ending)
 }
 
 /// Failure of an operation on a session. The client reads the text, which therefore does not
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Stores the slot of the session, unless the session has ended in the meantime.
-    fn takes(&self, room: Room) {
+    fn takes(&self, room: SessionSlot) {
         let mut own = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         *own = (!self.ended.is_cancelled()).then_some(room);
     }
@@ -170,12 +170,12 @@ impl HttpSessions {
 
     /// Reserves a slot for a session. Returns `None` if the server or the caller has too many
     /// sessions.
-    pub(super) fn room(&self, caller: Option<&McpCaller>) -> Option<Room> {
+    pub(super) fn room(&self, caller: Option<&McpCaller>) -> Option<SessionSlot> {
         let slot = match caller {
             Some(caller) => Some(self.0.of_callers.take(caller.name())?),
             None => None,
         };
-        Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| Room(Arc::new((permit, slot))))
+        Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| SessionSlot(Arc::new((permit, slot))))
     }
 
     /// Returns `true` if the session exists.
@@ -279,12 +279,12 @@ impl SessionManager for HttpSessions {
         if let JsonRpcMessage::Request(request) = &mut message
             && let Some(head) = request.request.extensions_mut().get_mut::<http::request::Parts>()
         {
-            if let Some(room) = head.extensions.remove::<Room>() {
+            if let Some(room) = head.extensions.remove::<SessionSlot>() {
                 session.takes(room);
             }
             let _ = session.caller.set(head.extensions.get().map(|caller: &McpCaller| caller.name().to_owned()));
         }
-        message.insert_extension(OfSession(session.ending.clone()));
+        message.insert_extension(SessionEnding(session.ending.clone()));
         Ok(session.handle.initialize(message).await?)
     }
 
@@ -303,7 +303,7 @@ impl SessionManager for HttpSessions {
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionProblem> {
         let session = self.used(id)?;
-        message.insert_extension(OfSession(session.ending.clone()));
+        message.insert_extension(SessionEnding(session.ending.clone()));
         let receiver = session.handle.establish_request_wise_channel().await?;
         session.handle.push_message(message, receiver.http_request_id).await?;
         Ok(session.stream(receiver.inner))
@@ -351,7 +351,7 @@ impl Transport<RoleServer> for SessionTransport {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        // An ended session reads no further messages.
+        // An ended session does not read further messages.
         let message = tokio::select! {
             biased;
             () = self.session.ended.cancelled() => None,

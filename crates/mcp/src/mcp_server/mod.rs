@@ -67,7 +67,7 @@ use self::paced_transport::PacedTransport;
 pub use self::served_prompt::{PromptArguments, ServedPrompt};
 pub use self::served_resource::{ResourceRead, ServedContent, ServedResource};
 use self::server_settings::{Settings, Shared};
-use self::service::{Reach, Service};
+use self::service::{ClientChannel, Service};
 use crate::mcp::{BoundedLines, CLOSED, Ending};
 use agentflow_core::runtime::Runtime;
 
@@ -283,7 +283,7 @@ impl McpServer {
         let input = BoundedLines::new(input, self.settings.max_message, ending.clone());
         // `BoundedLines` enforces the limit.
         let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
-        let service = Service::new(shared, ending.clone(), Reach::Streams);
+        let service = Service::new(shared, ending.clone(), ClientChannel::Streams);
         let limit = self.settings.handshake;
         match tokio::time::timeout(limit, rmcp::serve_server(service, PacedTransport::new(transport))).await {
             Ok(Ok(running)) => {

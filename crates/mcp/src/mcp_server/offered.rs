@@ -116,7 +116,7 @@ impl Shared {
                 (EntryKind::Agent, "an agent; name it with `agents`"),
                 (EntryKind::Workflow, "a workflow; name it with `workflows`"),
             ];
-            // A name of another kind gets a hint with the right method.
+            // A name of a different kind gets a hint with the right method.
             match others.into_iter().find(|(other, _)| *other != kind && catalogue.get(*other, name).is_ok()) {
                 Some((_, what)) => McpServerError::Unusable {
                     kind: kind.as_str(),
@@ -159,7 +159,7 @@ fn is_name(name: &str) -> bool {
 /// Converts a catalogue entry into a tool, or returns the reason why it cannot be offered.
 fn offer(entry: &CatalogueEntry) -> Result<Offer, String> {
     let input = match (&entry.input, entry.kind) {
-        // The protocol requires an object as arguments, also for an agent that takes a text.
+        // The protocol requires an object as arguments, also for an agent that takes text.
         (Some(input), EntryKind::Agent) if input["type"] == "string" => message_schema(),
         (Some(Value::Object(input)), _) => input.clone(),
         _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
@@ -175,7 +175,7 @@ fn offer(entry: &CatalogueEntry) -> Result<Offer, String> {
     Ok(Offer { kind: entry.kind, name: Arc::clone(&entry.name), tool, is_wrapped })
 }
 
-/// Returns the argument schema of an agent whose input is a text.
+/// Returns the argument schema of an agent whose input is text.
 fn message_schema() -> JsonObject {
     let schema = json!({
         "type": "object",

@@ -1,5 +1,5 @@
-//! A transport with backpressure: it reads no further messages while the client does not read its
-//! responses. It also ignores messages before the client's first request.
+//! A transport with backpressure: it does not read further messages while the client does not read
+//! its responses. It also ignores messages before the client's first request.
 
 use std::sync::Arc;
 

@@ -16,18 +16,18 @@ use super::server_settings::{BUSY, Shared};
 /// The subscriptions of a connection.
 #[derive(Default)]
 pub(super) struct ResourceUpdates {
-    subscribed: Mutex<Option<Subscribed>>,
+    subscribed: Mutex<Option<ConnectionSubscription>>,
     /// Subscriptions of listening requests that are acknowledged but not started yet. They collect
     /// changes in the meantime.
     begun: Mutex<Vec<Subscription>>,
 }
 
-struct Subscribed {
+struct ConnectionSubscription {
     subscription: Subscription,
     sending: JoinHandle<()>,
 }
 
-impl Drop for Subscribed {
+impl Drop for ConnectionSubscription {
     fn drop(&mut self) {
         self.sending.abort();
     }
@@ -69,7 +69,7 @@ impl ResourceUpdates {
             none => {
                 let subscription = shared.subscriptions.subscribe().ok_or_else(too_many_subscribers)?;
                 let sending = tokio::spawn(send(Arc::clone(&subscription.of), context.peer.clone()));
-                none.insert(Subscribed { subscription, sending })
+                none.insert(ConnectionSubscription { subscription, sending })
             }
         };
         match of.subscription.of.add(uri) {
@@ -111,7 +111,7 @@ impl ResourceUpdates {
             if named.any(|uri| served_reads::is_offered(shared, uri)) {
                 return Err(too_many_subscribers());
             }
-            // The request names no offered resource. It stays open without notifications.
+            // The request does not name an offered resource. It stays open without notifications.
             context.cancelled().await;
             return Ok(());
         };

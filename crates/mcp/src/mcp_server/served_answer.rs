@@ -39,11 +39,11 @@ pub(super) fn error(text: impl Into<String>) -> CallToolResult {
 
 /// Adds the id of the run to a result.
 pub(super) fn of(run: &RunId, result: CallToolResult) -> CallToolResult {
-    result.with_meta(Some(meta_of(run)))
+    result.with_meta(Some(run_meta(run)))
 }
 
 /// Returns the `_meta` object with the id of a run.
-pub(super) fn meta_of(run: &RunId) -> MetaObject {
+pub(super) fn run_meta(run: &RunId) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.0.insert(RUN.to_owned(), run.as_str().into());
     meta

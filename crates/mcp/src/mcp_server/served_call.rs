@@ -1,5 +1,5 @@
 //! Executes tool calls, which are not recorded, and determines the caller and its scopes.
-//! `served_run.rs` executes calls of agents and workflows.
+//! `served_run.rs` executes calls to agents and workflows.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rmcp::RoleServer;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 
-use super::call_progress::ShownProgress;
+use super::call_progress::ProgressSender;
 #[cfg(feature = "server-http")]
 use super::http_callers::McpCaller;
 use super::offered::Offer;
@@ -25,7 +25,7 @@ pub(super) async fn tool(
     offer: &Offer,
     arguments: String,
     context: &RequestContext<RoleServer>,
-    mut shown: ShownProgress,
+    mut shown: ProgressSender,
 ) -> Result<CallToolResult> {
     let tool = shared.runtime.tool(&offer.name).await?;
     let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);

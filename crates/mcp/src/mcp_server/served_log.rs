@@ -24,16 +24,16 @@ impl From<LoggingLevel> for LogLevel {
 }
 
 /// Sends the log messages of one call to the client.
-pub(super) struct ShownLog {
+pub(super) struct LogSender {
     to: Option<(Peer<RoleServer>, LogLevel)>,
     logger: String,
 }
 
-impl ShownLog {
+impl LogSender {
     /// Creates the sender. `of_connection` is the level that the client has set for its connection.
     /// A client without a handshake sends the level with each request instead. `logger` is the name
     /// of the called tool, agent or workflow.
-    pub(super) fn of(context: &RequestContext<RoleServer>, of_connection: Option<LogLevel>, logger: &str) -> Self {
+    pub(super) fn new(context: &RequestContext<RoleServer>, of_connection: Option<LogLevel>, logger: &str) -> Self {
         let level = match request_kind::is_without_handshake(context) {
             true => context.meta.log_level().map(LogLevel),
             false => of_connection,

@@ -13,7 +13,7 @@ use agentflow_core::__private::extension::BoxFuture;
 use agentflow_core::message::Message;
 
 /// Function that creates the messages. The client receives the error.
-type Make = dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;
+type MakeMessages = dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;
 
 /// A prompt of an [`McpServer`](super::McpServer), added with
 /// [`McpServer::prompt`](super::McpServer::prompt). A client's person selects it by name and fills
@@ -41,13 +41,13 @@ pub struct ServedPrompt {
     pub(super) description: Option<String>,
     pub(super) arguments: Vec<PromptArgument>,
     pub(super) scopes: Vec<Arc<str>>,
-    makes: Makes,
+    makes: PromptSource,
 }
 
 #[derive(Clone)]
-enum Makes {
+enum PromptSource {
     Filled(Arc<Template>),
-    Made(Arc<Make>),
+    Made(Arc<MakeMessages>),
     /// The text is not a valid template.
     Wrong(String),
 }
@@ -83,7 +83,7 @@ impl PromptArguments {
 }
 
 impl ServedPrompt {
-    fn new(name: String, makes: Makes) -> Self {
+    fn new(name: String, makes: PromptSource) -> Self {
         Self { name, title: None, description: None, arguments: Vec::new(), scopes: Vec::new(), makes }
     }
 
@@ -104,21 +104,23 @@ impl ServedPrompt {
                         }
                     }
                 }
-                // Arguments are texts, so a placeholder with a path, such as `{a.b}`, cannot have a
-                // value.
+                // Arguments are strings, so a placeholder with a path, such as `{a.b}`, cannot have
+                // a value.
                 let path = template.placeholders().find(|placeholder| placeholder.parts().len() > 1);
                 let makes = match path.map(|placeholder| placeholder.path()) {
-                    Some(path) => Makes::Wrong(format!("`{{{path}}}` is a part of a value, and arguments are texts")),
-                    None => Makes::Filled(Arc::new(template)),
+                    Some(path) => {
+                        PromptSource::Wrong(format!("`{{{path}}}` is a part of a value, and arguments are texts"))
+                    }
+                    None => PromptSource::Filled(Arc::new(template)),
                 };
                 Self { arguments, ..Self::new(name.into(), makes) }
             }
-            Err(error) => Self::new(name.into(), Makes::Wrong(error.to_string())),
+            Err(error) => Self::new(name.into(), PromptSource::Wrong(error.to_string())),
         }
     }
 
     /// Creates a prompt whose messages a function creates from the arguments. The messages may
-    /// contain texts, images and files. Only messages of the user and of the assistant can be sent.
+    /// contain text, images and files. Only messages of the user and of the assistant can be sent.
     /// The client receives the text of an error, and a general error after a panic. The future is
     /// dropped when the client no longer waits.
     pub fn messages<F, M, E>(name: impl Into<String>, make: F) -> Self
@@ -131,7 +133,7 @@ impl ServedPrompt {
             let made = make(given);
             Box::pin(async move { made.await.map_err(|error| error.to_string()) })
         };
-        Self::new(name.into(), Makes::Made(Arc::new(make)))
+        Self::new(name.into(), PromptSource::Made(Arc::new(make)))
     }
 
     /// Describes an argument. If the prompt does not have it yet, it is added as a required
@@ -169,12 +171,12 @@ impl ServedPrompt {
             // A template defines itself which arguments are optional.
             Some(argument) => argument.description = Some(description),
             None => {
-                // A text without this placeholder would ignore the argument, so this is a mistake
+                // A prompt without this placeholder would ignore the argument, so this is a mistake
                 // of the program.
-                if let Makes::Filled(_) = self.makes {
+                if let PromptSource::Filled(_) = self.makes {
                     let near =
                         did_you_mean(nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str())));
-                    self.makes = Makes::Wrong(format!("its text has no `{{{name}}}`{near}"));
+                    self.makes = PromptSource::Wrong(format!("its text has no `{{{name}}}`{near}"));
                 }
                 let description = Some(description);
                 self.arguments.push(PromptArgument { name, description, is_required, is_asked: false });
@@ -206,16 +208,16 @@ impl ServedPrompt {
     /// Returns the problem of an invalid prompt.
     pub(super) fn problem(&self) -> Option<&str> {
         match &self.makes {
-            Makes::Wrong(problem) => Some(problem),
-            Makes::Filled(_) | Makes::Made(_) if self.name.is_empty() => Some("it has no name"),
-            Makes::Filled(_) | Makes::Made(_) => None,
+            PromptSource::Wrong(problem) => Some(problem),
+            PromptSource::Filled(_) | PromptSource::Made(_) if self.name.is_empty() => Some("it has no name"),
+            PromptSource::Filled(_) | PromptSource::Made(_) => None,
         }
     }
 
     /// Converts the arguments that a client has sent.
     ///
     /// # Errors
-    /// Fails if an argument is unknown or not a text.
+    /// Fails if an argument is unknown or not a string.
     pub(super) fn given(&self, arguments: Map<String, Value>) -> Result<PromptArguments, String> {
         let mut given = BTreeMap::new();
         for (name, value) in arguments {
@@ -240,15 +242,15 @@ impl ServedPrompt {
     /// Creates the messages. Dropping the future stops the function.
     pub(super) fn made(&self, given: PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> {
         match &self.makes {
-            Makes::Made(make) => make(given),
-            Makes::Filled(template) => {
+            PromptSource::Made(make) => make(given),
+            PromptSource::Filled(template) => {
                 let values = given.0.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
                 let filled = template.fill(&Value::Object(values)).map_err(|error| error.to_string());
                 // A template that is only one optional placeholder yields `null` without a value.
                 let text = filled.map(|text| text.as_str().unwrap_or_default().to_owned());
                 Box::pin(std::future::ready(text.map(|text| vec![Message::user(text)])))
             }
-            Makes::Wrong(problem) => Box::pin(std::future::ready(Err(problem.clone()))),
+            PromptSource::Wrong(problem) => Box::pin(std::future::ready(Err(problem.clone()))),
         }
     }
 }

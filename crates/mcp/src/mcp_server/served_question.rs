@@ -72,7 +72,7 @@ pub(super) fn request(question: &OpenQuestion, problem: Option<&str>) -> Option<
         Asked::Person => Some(InputRequest::Elicitation(ElicitRequest::new(params(question, problem)?))),
         Asked::Model => {
             let mut prompt = question.message.clone();
-            // A text that the question already contains is not repeated.
+            // A string that the question already contains is not repeated.
             let is_said = question.about.decode::<String>().is_ok_and(|about| prompt.contains(&about));
             if question.about != Encoded::null() && !is_said {
                 prompt = format!("{prompt}\n{}", question.about.as_str());
@@ -134,20 +134,20 @@ pub(super) fn requests<'q>(
 /// Converts the client's response into an answer.
 ///
 /// # Errors
-/// Fails if the response has another type than the request expects.
+/// Fails if the response has a different type than the request expects.
 pub(super) fn said(question: &OpenQuestion, response: Value) -> Result<Said, String> {
     match Asked::of(question) {
         Asked::Person => {
             let result = serde_json::from_value(response)
                 .map_err(|error| format!("it is not the answer to an elicitation: {error}"))?;
-            Ok(said_by_person(question, result))
+            Ok(parse_person_response(question, result))
         }
         Asked::Model => client_requests::reply(response).map(Said::Answer),
         Asked::Folders => client_requests::folders(response).map(Said::Answer),
     }
 }
 
-fn said_by_person(question: &OpenQuestion, result: ElicitResult) -> Said {
+fn parse_person_response(question: &OpenQuestion, result: ElicitResult) -> Said {
     let content = match (result.action, result.content) {
         (ElicitationAction::Accept, Some(Value::Object(content))) => content,
         (ElicitationAction::Accept, None) => Map::new(),

@@ -36,12 +36,12 @@ const FORBIDDEN: ErrorCode = ErrorCode(-32003);
 
 /// A resource with its parsed address.
 #[derive(Clone, Debug)]
-pub(super) struct Readable {
+pub(super) struct ParsedResource {
     template: UriTemplate,
     resource: ServedResource,
 }
 
-impl Readable {
+impl ParsedResource {
     /// Parses the addresses and leaves out invalid resources. Plain addresses precede templates,
     /// and both are sorted.
     pub(super) fn all(resources: &[ServedResource]) -> Vec<Self> {
@@ -58,7 +58,7 @@ impl Readable {
 /// Lists all resources with a plain address.
 pub(super) fn resources(shared: &Shared) -> ListResourcesResult {
     let listed = shared.readable.iter().filter(|readable| !readable.template.has_names());
-    let listed = listed.map(|Readable { resource, .. }| {
+    let listed = listed.map(|ParsedResource { resource, .. }| {
         let mut listed = Resource::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
         (listed.title, listed.description) = (resource.title.clone(), resource.description.clone());
         listed.mime_type.clone_from(&resource.mime_type);
@@ -70,7 +70,7 @@ pub(super) fn resources(shared: &Shared) -> ListResourcesResult {
 /// Lists all resource templates.
 pub(super) fn templates(shared: &Shared) -> ListResourceTemplatesResult {
     let listed = shared.readable.iter().filter(|readable| readable.template.has_names());
-    let listed = listed.map(|Readable { resource, .. }| {
+    let listed = listed.map(|ParsedResource { resource, .. }| {
         let mut listed = ResourceTemplate::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
         (listed.title, listed.description) = (resource.title.clone(), resource.description.clone());
         listed.mime_type.clone_from(&resource.mime_type);
@@ -173,7 +173,7 @@ fn readable<'s>(
         };
         return Err(ErrorData::new(NOT_FOUND, problem, Some(serde_json::json!({"uri": shown}))));
     };
-    permitted(shared, &resource.scopes, &named(uri), context)?;
+    check_scopes(shared, &resource.scopes, &named(uri), context)?;
     Ok((resource, values))
 }
 
@@ -194,7 +194,7 @@ pub(super) async fn prompt(
         return Err(ErrorData::invalid_params(problem, None));
     };
     let what = format!("the prompt `{}`", prompt.name);
-    permitted(shared, &prompt.scopes, &what, context)?;
+    check_scopes(shared, &prompt.scopes, &what, context)?;
     let invalid = |problem: String| ErrorData::invalid_params(problem, None);
     let most = shared.settings.max_arguments;
     let fits = |size: usize| match size > most {
@@ -264,7 +264,7 @@ async fn within_limits<T>(made: impl Future<Output = Result<T, String>>, what: &
 }
 
 /// Checks that the client has the scopes.
-fn permitted(
+fn check_scopes(
     shared: &Shared,
     scopes: &[Arc<str>],
     what: &str,

@@ -12,7 +12,7 @@ type Read = dyn Fn(ResourceRead) -> BoxFuture<'static, Result<ServedContent, Str
 
 /// A resource of an [`McpServer`](super::McpServer), added with
 /// [`McpServer::resource`](super::McpServer::resource). Clients read it by its address. Its content
-/// is a text, bytes, or the result of a function that runs for each read.
+/// is text, bytes, or the result of a function that runs for each read.
 ///
 /// An address with `{names}` is a template for many resources. The function receives the values of
 /// the names. A value has one or more characters other than `/`, `?` and `#`, and is
@@ -46,7 +46,7 @@ pub struct ServedResource {
     read: Arc<Read>,
 }
 
-/// Content of a resource: a text or bytes.
+/// Content of a resource: text or bytes.
 #[derive(Clone, Debug)]
 pub struct ServedContent(pub(super) Content);
 
@@ -112,19 +112,19 @@ impl ServedResource {
     /// Creates a resource with a constant text. Its media type is `text/plain` unless
     /// [`mime_type`](Self::mime_type) changes it.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::of(uri.into(), text.into().into()).mime_type("text/plain")
+        Self::constant(uri.into(), text.into().into()).mime_type("text/plain")
     }
 
     /// Creates a resource with constant bytes, such as an image of the media type `image/png`.
     pub fn bytes(uri: impl Into<String>, mime_type: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        Self::of(uri.into(), bytes.into().into()).mime_type(mime_type)
+        Self::constant(uri.into(), bytes.into().into()).mime_type(mime_type)
     }
 
-    fn of(uri: String, content: ServedContent) -> Self {
+    fn constant(uri: String, content: ServedContent) -> Self {
         Self::new(uri, Arc::new(move |_| Box::pin(std::future::ready(Ok(content.clone())))))
     }
 
-    /// Creates a resource whose content a function creates for each read, as a text or bytes. The
+    /// Creates a resource whose content a function creates for each read, as text or bytes. The
     /// client receives the text of an error, and a general error after a panic. The future is
     /// dropped when the client no longer waits.
     pub fn read<F, R, C, E>(uri: impl Into<String>, read: F) -> Self

@@ -1,4 +1,4 @@
-//! Calls of agents and workflows. A call starts a run of the runtime, and follows it until it ends
+//! Calls to agents and workflows. A call starts a run of the runtime, and follows it until it ends
 //! or asks a question that the client cannot answer during the call. `given_answers.rs` handles the
 //! answers of later requests.
 
@@ -13,15 +13,15 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use super::call_progress::ShownProgress;
+use super::call_progress::ProgressSender;
 use super::given_answers::{CalledRun, Sent, give, state_of_call};
 use super::offered::Offer;
 use super::served_log::LogLevel;
 use super::served_question::{Said, is_approval};
 use super::server_settings::{BUSY, Shared, Turn};
-use super::service::Reach;
+use super::service::ClientChannel;
 use super::{request_kind, served_answer, served_call, served_question};
-use agentflow_core::__private::extension::{FirstEvents, announce_events, redacted, value_error};
+use agentflow_core::__private::extension::{FirstEvents, announce_events, question_closed, redacted, value_error};
 use agentflow_core::agent::RunRequest;
 use agentflow_core::error::Error;
 use agentflow_core::event::{EventKind, PauseReason, RunId};
@@ -89,7 +89,7 @@ enum Asks {
 }
 
 impl Asks {
-    fn of(shared: &Shared, reach: Reach, context: &RequestContext<RoleServer>) -> Self {
+    fn of(shared: &Shared, reach: ClientChannel, context: &RequestContext<RoleServer>) -> Self {
         match request_kind::is_without_handshake(context) {
             // A later request finds the run in the store.
             true if shared.runtime.store().is_some() => Self::InAnswers,
@@ -149,7 +149,7 @@ pub(super) fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
 
 /// Returns the text of a run's error for the client, without details of the store and without
 /// redacted values.
-pub(super) fn said_of(shared: &Shared, error: &Error) -> String {
+pub(super) fn client_error_text(shared: &Shared, error: &Error) -> String {
     match error {
         Error::Store(_) => unreadable(shared, error).message.into_owned(),
         _ => redacted(&shared.runtime, error),
@@ -217,7 +217,7 @@ pub(super) struct Followed<'r, 's> {
     pub(super) offer: &'r Offer,
     pub(super) run: &'r RunHandle<Encoded>,
     pub(super) context: &'r RequestContext<RoleServer>,
-    pub(super) reach: Reach,
+    pub(super) reach: ClientChannel,
     pub(super) turn: &'r Turn<'s>,
     /// Log level that the client has set for its connection.
     pub(super) level: Option<LogLevel>,
@@ -250,7 +250,7 @@ impl Followed<'_, '_> {
         mut beforehand: InputResponses,
     ) -> Result<CallToolResponse, ErrorData> {
         let asks = Asks::of(self.shared, self.reach, self.context);
-        let mut shown = ShownProgress::of(self.context, self.level, &self.offer.tool.name);
+        let mut shown = ProgressSender::new(self.context, self.level, &self.offer.tool.name);
         let (mut problem, mut asked_again) = (None::<(String, String)>, 0);
         loop {
             // Progress is sent while the run works, until it asks or ends.
@@ -306,17 +306,17 @@ impl Followed<'_, '_> {
                         biased;
                         // The question was answered elsewhere or withdrawn. Dropping the request
                         // closes the form at the client.
-                        _ = self.run.until_closed(&question.id) => None,
+                        _ = question_closed(&self.run, &question.id) => None,
                         answered = answered(peer, request) => Some(answered),
                     };
                     let Some(answered) = answered else {
-                        self.turn.take_again().await;
+                        self.turn.reacquire().await;
                         continue;
                     };
                     let answer = match answered.map(|response| served_question::said(&question, response)) {
                         Some(Ok(Said::Answer(answer))) => answer,
                         Some(Err(refused)) => {
-                            self.turn.take_again().await;
+                            self.turn.reacquire().await;
                             problem = Some((question.id, refused));
                             continue;
                         }
@@ -327,11 +327,11 @@ impl Followed<'_, '_> {
                     // The answer is given before the permit is taken again, so it is not delayed by
                     // other calls.
                     let outcome = self.run.answer(&question.id, &answer, by).await;
-                    self.turn.take_again().await;
+                    self.turn.reacquire().await;
                     match outcome {
                         Err(Error::Control(error)) => problem = Some((question.id, error.to_string())),
                         Err(error) => {
-                            return Ok(self.ended(served_answer::error(said_of(self.shared, &error))).into());
+                            return Ok(self.ended(served_answer::error(client_error_text(self.shared, &error))).into());
                         }
                         Ok(()) => {}
                     }
@@ -340,7 +340,7 @@ impl Followed<'_, '_> {
         }
         Ok(match self.run.result().await {
             Ok(output) => served_answer::of_run(self.offer, self.run.run_id(), &output).into(),
-            Err(error) => self.ended(served_answer::error(said_of(self.shared, &error))).into(),
+            Err(error) => self.ended(served_answer::error(client_error_text(self.shared, &error))).into(),
         })
     }
 

@@ -13,10 +13,10 @@ pub(super) const MOST_SUBSCRIBERS: usize = 1024;
 
 /// All subscribers of a server. Cloning is cheap.
 #[derive(Clone, Default)]
-pub(super) struct Subscriptions(Arc<Mutex<Subscribers>>);
+pub(super) struct Subscriptions(Arc<Mutex<SubscriberTable>>);
 
 #[derive(Default)]
-struct Subscribers {
+struct SubscriberTable {
     next: u64,
     all: HashMap<u64, Arc<Subscriber>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Subscription {
 }
 
 impl Subscriptions {
-    fn all(&self) -> MutexGuard<'_, Subscribers> {
+    fn all(&self) -> MutexGuard<'_, SubscriberTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -36,7 +36,7 @@ const MOST_SAID: usize = 4096;
 /// Recorded reason of a cancelled run.
 const CANCELLED: &str = "the client cancelled the task";
 
-/// Returns `true` if the call of an agent or a workflow should become a task: the client supports
+/// Returns `true` if the call to an agent or a workflow should become a task: the client supports
 /// the extension, and the runtime has a store in which later requests find the run.
 pub(super) fn is_wanted(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
     let is_spoken = context.client_capabilities().is_some_and(|client| client.supports_tasks());
@@ -48,7 +48,7 @@ pub(super) fn is_wanted(shared: &Shared, context: &RequestContext<RoleServer>) -
 /// refer to it.
 pub(super) fn begun(record: &RunRecord) -> Option<CreateTaskResult> {
     let task = task(served_run::state_of(record)?, record);
-    Some(CreateTaskResult::new(task).with_meta(served_answer::meta_of(&record.run_id)))
+    Some(CreateTaskResult::new(task).with_meta(served_answer::run_meta(&record.run_id)))
 }
 
 /// Returns the current state of a task.

@@ -14,12 +14,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::http_callers::Authenticate;
 use super::offered::Offer;
 use super::served_prompt::ServedPrompt;
-use super::served_reads::Readable;
+use super::served_reads::ParsedResource;
 use super::served_resource::ServedResource;
 use super::served_subscriptions::Subscriptions;
 use agentflow_core::runtime::Runtime;
 #[cfg(feature = "server-http")]
-use agentflow_http::{CallerTurn, CallerTurns};
+use agentflow_http::{CallerPermit, CallerPermits};
 
 /// JSON-RPC error code for a call that exceeds a limit on concurrent calls.
 pub(super) const BUSY: ErrorCode = ErrorCode(-32000);
@@ -111,7 +111,7 @@ impl Default for Settings {
 pub(super) struct Shared {
     pub(super) runtime: Runtime,
     pub(super) settings: Settings,
-    pub(super) readable: Vec<Readable>,
+    pub(super) readable: Vec<ParsedResource>,
     /// Ordered by name.
     pub(super) prompts: Vec<ServedPrompt>,
     /// The tools from the last listing.
@@ -121,7 +121,7 @@ pub(super) struct Shared {
     turns: Semaphore,
     waiting: AtomicUsize,
     #[cfg(feature = "server-http")]
-    turns_of: Arc<CallerTurns>,
+    turns_of: Arc<CallerPermits>,
 }
 
 /// Counts a call as waiting. Dropping it ends the wait.
@@ -147,7 +147,7 @@ struct Held<'s> {
     #[cfg(feature = "server-http")]
     /// Permit among the calls of the same caller.
     #[expect(dead_code, reason = "held until the turn is over")]
-    own: Option<CallerTurn>,
+    own: Option<CallerPermit>,
 }
 
 impl Turn<'_> {
@@ -157,7 +157,7 @@ impl Turn<'_> {
     }
 
     /// Waits for the permit again.
-    pub(super) async fn take_again(&self) {
+    pub(super) async fn reacquire(&self) {
         #[cfg(feature = "server-http")]
         // The call was already admitted, so it may exceed the limit of waiting calls.
         let own = match &self.caller {
@@ -177,13 +177,13 @@ impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings) -> Self {
         // `Semaphore::new` panics if the number is too large.
         let turns = Semaphore::new(settings.max_calls.min(Semaphore::MAX_PERMITS));
-        let readable = Readable::all(&settings.resources);
+        let readable = ParsedResource::all(&settings.resources);
         let mut prompts = settings.prompts.clone();
         prompts.sort_by(|one, other| one.name.cmp(&other.name));
         let last = Mutex::new(Arc::new([]) as Arc<[_]>);
         let (subscriptions, waiting) = (Subscriptions::default(), AtomicUsize::new(0));
         #[cfg(feature = "server-http")]
-        let turns_of = CallerTurns::new(settings.max_calls_of_caller.unwrap_or(settings.max_calls / 4));
+        let turns_of = CallerPermits::new(settings.max_calls_of_caller.unwrap_or(settings.max_calls / 4));
         Self {
             runtime,
             settings,

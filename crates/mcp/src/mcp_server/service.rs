@@ -21,7 +21,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::call_progress::ShownProgress;
+use super::call_progress::ProgressSender;
 use super::given_answers::{CalledRun, Given};
 use super::offered::Offer;
 use super::resource_updates::ResourceUpdates;
@@ -43,7 +43,7 @@ const CANCELLED: &str = "the client cancelled the call";
 
 /// Channel to the client in addition to the response to its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ClientChannel {
     /// The streams of the connection.
     Streams,
     /// A stream of the session.
@@ -54,7 +54,7 @@ pub(super) enum Reach {
     Request,
 }
 
-impl Reach {
+impl ClientChannel {
     /// Returns `true` if the server can send messages after the response to a request.
     pub(super) fn is_lasting(self) -> bool {
         match self {
@@ -69,14 +69,14 @@ impl Reach {
 
 pub(super) struct Service {
     shared: Arc<Shared>,
-    reach: Reach,
+    reach: ClientChannel,
     /// Log level that the client has set.
     level: Mutex<Option<LogLevel>>,
     updates: ResourceUpdates,
     /// Reason for the end of the connection. Empty while the connection is open. A session has its
     /// own.
     ending: Ending,
-    /// The open calls of agents and workflows, with their runs once these are started, so that a
+    /// The open calls to agents and workflows, with their runs once these are started, so that a
     /// notification can cancel them.
     runs: Mutex<HashMap<RequestId, Option<RunHandle<Encoded>>>>,
 }
@@ -94,7 +94,7 @@ impl Drop for OpenCall<'_> {
 }
 
 impl Service {
-    pub(super) fn new(shared: Arc<Shared>, ending: Ending, reach: Reach) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, ending: Ending, reach: ClientChannel) -> Self {
         let (level, updates, runs) = (Mutex::default(), ResourceUpdates::default(), Mutex::default());
         Self { shared, reach, level, updates, ending, runs }
     }
@@ -102,7 +102,7 @@ impl Service {
     /// Returns `true` if the connection or session of the request has ended.
     fn has_ended(&self, context: &RequestContext<RoleServer>) -> bool {
         #[cfg(feature = "server-http")]
-        if let Some(ending) = super::http_sessions::ending_of(context) {
+        if let Some(ending) = super::http_sessions::session_ending(context) {
             return ending.reason().is_some();
         }
         let _ = context;
@@ -160,7 +160,7 @@ impl Service {
         }
         let level = self.level();
         if offer.kind == EntryKind::Tool {
-            let shown = ShownProgress::of(context, level, &offer.tool.name);
+            let shown = ProgressSender::new(context, level, &offer.tool.name);
             return tokio::select! {
                 biased;
                 () = context.ct.cancelled() => Ok(stopped),
@@ -169,8 +169,8 @@ impl Service {
                 }
             };
         }
-        // A call that waits for a person holds no permit, so the permits do not limit the number of
-        // open calls.
+        // A call that waits for a person does not hold a permit, so the permits do not limit the
+        // number of open calls.
         let open = self.opened(&context.id)?;
         let responses = given_answers::checked(shared, request.input_responses)?;
         let (called, beforehand) = match request.request_state {
@@ -186,7 +186,7 @@ impl Service {
                 served_run::check_open(shared, context).await?;
                 let (run, events) = match served_run::start(shared, &offer, text, context).await {
                     Ok(begun) => begun,
-                    Err(error) => return Ok(served_answer::error(served_run::said_of(shared, &error)).into()),
+                    Err(error) => return Ok(served_answer::error(served_run::client_error_text(shared, &error)).into()),
                 };
                 // The client reads the task with later requests, so this request ends now.
                 if served_task::is_wanted(shared, context)

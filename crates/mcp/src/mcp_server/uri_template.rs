@@ -80,7 +80,7 @@ impl FromStr for UriTemplate {
             if names.iter().any(|(other, _)| other == name) {
                 return Err(format!("`{{{name}}}` stands in it twice; give each place a name of its own"));
             }
-            // Without a separator, the values could not be told apart.
+            // Without a separator, the values could not be separated.
             if names.last().is_some_and(|(_, behind)| behind.is_empty()) {
                 return Err(format!("nothing separates `{{{name}}}` from the name before it; write `/` between them"));
             }

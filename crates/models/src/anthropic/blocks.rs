@@ -122,7 +122,8 @@ impl Block {
         }
     }
 
-    /// Merges a delta into a block of unknown type: texts are appended, other fields are replaced.
+    /// Merges a delta into a block of unknown type: strings are appended, other fields are
+    /// replaced.
     pub(super) fn more_fields(&mut self, delta: Fields) {
         let Self::Other { fields, .. } = self else { return };
         for (name, said) in delta.into_iter().filter(|(name, _)| name != "type") {
@@ -140,7 +141,7 @@ impl Block {
         match self {
             Self::Call { call, number, whole, .. } => {
                 if let Some(whole) = whole.take().filter(|_| call.arguments.is_empty()) {
-                    // Some servers send the object as a text.
+                    // Some servers send the object as a string.
                     let whole = unquoted(whole.get()).unwrap_or_else(|| whole.get().to_owned());
                     call.arguments.push_str(&whole);
                     deltas.push(|| arguments(*number, &whole));

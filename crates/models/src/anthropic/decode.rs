@@ -221,7 +221,8 @@ impl MessagesDecoder {
                     self.blocks[at].more_fields(other.delta);
                 }
             }
-            // Some servers send a text delta for a block of another type, or without a start event.
+            // Some servers send a text delta for a block of a different type, or without a start
+            // event.
             ("text_delta" | "thinking_delta", None) => {
                 let kind = delta.kind.trim_end_matches("_delta");
                 let fields = [("type".to_owned(), to_raw_value(kind).expect("a text is JSON"))];

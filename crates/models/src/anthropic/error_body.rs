@@ -42,7 +42,7 @@ impl Problem {
     fn read(body: &Value) -> Self {
         // Google wraps the object in a list.
         let body = body.get(0).unwrap_or(body);
-        // A gateway may omit the outer object, or send a text instead.
+        // A gateway may omit the outer object, or send a string instead.
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let text = |name: &str| match error.get(name) {
             None | Some(Value::Null) => String::new(),

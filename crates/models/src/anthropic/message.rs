@@ -1,8 +1,8 @@
 //! Encodes one message as content blocks.
 //!
 //! Content that the service would refuse is omitted or rewritten, so that a conversation with
-//! another provider can continue: empty texts, thinking of other models, ids and names with invalid
-//! characters.
+//! another provider can continue: empty text blocks, thinking of other models, ids and names with
+//! invalid characters.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -59,8 +59,7 @@ impl Blocks {
         write(&mut self.out, block);
     }
 
-    /// Writes a text block. The service refuses a text without visible characters, so it is
-    /// omitted.
+    /// Writes a text block. The service refuses text without visible characters, so it is omitted.
     fn text(&mut self, text: &str, citations: Option<&RawValue>) {
         if !text.trim().is_empty() {
             self.put(&Block::Text { text: Cow::Borrowed(text), citations });
@@ -120,7 +119,7 @@ fn call_id(id: &str) -> Cow<'_, str> {
 fn tool_result(result: &ToolResult) -> Block<'_> {
     let failed = !result.status.is_success();
     let content = match result.text_beside(|file| media(file).is_some()) {
-        // The service requires a text for an error.
+        // The service requires text for an error.
         text if failed && text.trim().is_empty() => Cow::Borrowed(result.status.as_str()),
         text => text,
     };

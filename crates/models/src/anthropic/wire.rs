@@ -1,7 +1,7 @@
 //! Types of responses that borrow from the received bytes.
 //!
 //! Parsing is lenient: unknown fields are skipped, known fields may be absent or `null`, and a
-//! number or an object in place of a text is converted to its JSON. Blocks are kept as raw JSON.
+//! number or an object in place of a string is converted to its JSON. Blocks are kept as raw JSON.
 //! Other modules interpret the values.
 
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ pub(super) struct WireMessage<'a> {
     pub(super) id: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) model: Loose<'a>,
-    /// A list of blocks, or a text.
+    /// A list of blocks, or a string.
     #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::wire::{Answer, Call, Candidate, WirePart, WireUsage};
 use super::{MADE_ID, PROVIDER, error_body};
-use crate::assembly::{Assembly, reasoning};
+use crate::assembly::{ResponseAssembly, reasoning};
 use crate::http::{Decode, Deltas, SseEvent, SseFlow};
 use crate::loose::{Loose, bounded, invalid, raw_usage, read, unquoted, unread};
 
@@ -22,7 +22,7 @@ pub(crate) struct GeminiDecoder {
     asked: Arc<str>,
     /// Length of the conversation, for the ids of calls without an id.
     turn: usize,
-    answer: Assembly,
+    answer: ResponseAssembly,
     finish_reason: Option<Box<str>>,
     usage: Option<Box<str>>,
     id: String,
@@ -84,7 +84,7 @@ impl GeminiDecoder {
         Self {
             asked,
             turn,
-            answer: Assembly::default(),
+            answer: ResponseAssembly::default(),
             finish_reason: None,
             usage: None,
             id: String::new(),
@@ -167,8 +167,8 @@ impl GeminiDecoder {
                 self.sign_next(&signature);
                 self.answer.part(Part::Media(Media::new(mime_type.to_string(), url)));
             }
-            // An empty text with a signature, code that Google executed, or an unknown part. It is
-            // kept unchanged.
+            // An empty text part with a signature, code that Google executed, or an unknown part.
+            // It is kept unchanged.
             (None, None) if !signature.is_empty() || !rest.is_empty() => {
                 let mut whole = rest;
                 if !signature.is_empty() {
@@ -192,8 +192,8 @@ impl GeminiDecoder {
         self.keep(text.to_owned(), json!({"thoughtSignature": signature}));
     }
 
-    /// Keeps the signature of the next part. A text or a file has no field for a signature, so it
-    /// is stored in a reasoning part before it.
+    /// Keeps the signature of the next part. Text and files have no field for a signature, so it is
+    /// stored in a reasoning part before it.
     fn sign_next(&mut self, signature: &Loose<'_>) {
         if !signature.is_empty() {
             self.keep(String::new(), json!({"next": {"thoughtSignature": &**signature}}));
@@ -206,15 +206,16 @@ impl GeminiDecoder {
     }
 
     fn call(&mut self, call: &Call<'_>, signature: &str, deltas: &mut Deltas) {
-        // Some servers send the object as a text.
+        // Some servers send the object as a string.
         let text = call.args.and_then(|args| unquoted(args.get()));
         let arguments = text.as_deref().or(call.args.map(RawValue::get)).unwrap_or_default();
         // Some servers send the name and the arguments of a call in two pieces, so empty arguments
         // are not final.
         let arguments = if is_empty(arguments) { "" } else { arguments };
         let last = self.answer.calls().checked_sub(1);
-        let begun =
-            |answer: &mut Assembly, at: usize| answer.call_mut(at).is_some_and(|call| call.arguments.is_empty());
+        let begun = |answer: &mut ResponseAssembly, at: usize| {
+            answer.call_mut(at).is_some_and(|call| call.arguments.is_empty())
+        };
         if call.name.is_empty()
             && let Some(last) = last
             && begun(&mut self.answer, last)

@@ -26,7 +26,7 @@ pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
         role => {
             let mut results: Vec<&ToolResult> = message.results().map(Deref::deref).collect();
             // The provider matches results without ids to calls by their order.
-            results.sort_by_key(|result| made_number(&result.call_id));
+            results.sort_by_key(|result| assigned_call_number(&result.call_id));
             for result in results {
                 out.put(&WirePart { function_response: Some(response(result, model)), ..WirePart::default() });
             }
@@ -92,7 +92,7 @@ fn reasoned<'a>(out: &mut Parts, reasoning: &'a Reasoning) -> Option<&'a str> {
 }
 
 fn function_call(call: &ToolCall) -> FunctionCall<'_> {
-    FunctionCall { id: their_id(&call.id), name: tool_name(&call.name), args: arguments(call) }
+    FunctionCall { id: provider_id(&call.id), name: tool_name(&call.name), args: arguments(call) }
 }
 
 /// Encodes a tool result. Models from Gemini 3 on accept inline files in a result. For other
@@ -110,7 +110,7 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
         (true, Some(_)) => Response::Output(Output::Text(result.text_beside(is_sent))),
         (false, _) => Response::Error(format!("{}: {}", result.status, result.output)),
     };
-    FunctionResponse { id: their_id(&result.call_id), name: tool_name(&result.name), response, parts }
+    FunctionResponse { id: provider_id(&result.call_id), name: tool_name(&result.name), response, parts }
 }
 
 /// Returns true if the JSON contains an object with the key `$ref`, or is nested too deeply. The
@@ -130,13 +130,13 @@ fn has_references(json: &str) -> bool {
 }
 
 /// Returns the id of the provider. An id that this adapter assigned is not sent.
-fn their_id(id: &str) -> Option<&str> {
+fn provider_id(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && !id.starts_with(MADE_ID))
 }
 
 /// Returns the number of the call in an id that this adapter assigned. Results with other ids keep
 /// their order.
-fn made_number(id: &str) -> usize {
+fn assigned_call_number(id: &str) -> usize {
     let number = id.strip_prefix(MADE_ID).and_then(|id| id.rsplit_once('_')?.1.parse().ok());
     number.unwrap_or_default()
 }

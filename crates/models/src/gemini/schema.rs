@@ -58,9 +58,9 @@ pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
     let mut ended = HashSet::new();
     for (name, definition) in definitions(&out) {
-        no_endless(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut ended, &mut vec![name.clone()])?;
+        check_finite(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut ended, &mut vec![name.clone()])?;
     }
-    no_endless(&out, &out, &mut vec!["#".to_owned()], &mut ended, &mut Vec::new())?;
+    check_finite(&out, &out, &mut vec!["#".to_owned()], &mut ended, &mut Vec::new())?;
     Ok(out)
 }
 
@@ -145,7 +145,7 @@ impl Walk {
         }
         if let Some(reference) = given.get("$ref").and_then(Value::as_str) {
             let reference = json!({"$ref": reference.replacen("#/definitions/", "#/$defs/", 1)});
-            // Gemini allows no other keywords next to a reference.
+            // Gemini does not allow other keywords next to a reference.
             return Ok(match out.is_empty() {
                 true => reference,
                 false => {
@@ -252,7 +252,7 @@ impl Walk {
     }
 }
 
-/// Converts `enum` and `const`. Gemini supports them for texts and numbers.
+/// Converts `enum` and `const`. Gemini supports them for strings and numbers.
 fn choices(given: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
     let values = match (given.get("enum"), given.get("const")) {
         (Some(Value::Array(values)), _) => values.clone(),
@@ -294,7 +294,7 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 /// Returns an error if a type must contain itself: Gemini accepts recursion only through an
 /// optional property. `open` contains the references that lead to `schema`. `ended` contains the
 /// references that are known to be finite, so that each reference is followed once.
-fn no_endless(
+fn check_finite(
     schema: &Value,
     root: &Value,
     open: &mut Vec<String>,
@@ -313,7 +313,7 @@ fn no_endless(
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
         if let Some(target) = target.filter(|_| !ended.contains(reference)) {
             open.push(reference.to_owned());
-            no_endless(target, root, open, ended, path)?;
+            check_finite(target, root, open, ended, path)?;
             open.pop();
             ended.insert(reference.to_owned());
         }
@@ -329,7 +329,7 @@ fn no_endless(
     let children = children.chain(lists.map(|child| (None, child))).chain(single.map(|(_, child)| (None, child)));
     for (name, child) in children {
         path.extend(name.map(str::to_owned));
-        no_endless(child, root, open, ended, path)?;
+        check_finite(child, root, open, ended, path)?;
         if name.is_some() {
             path.pop();
         }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 #[cfg(test)]
 use super::read_events;
-use super::{Decode, Outgoing, Refusal, Server, exchange};
+use super::{Decode, EncodedRequest, Refusal, Server, exchange};
 
 /// A provider's wire format, for one model at one server: encodes calls and decodes responses.
 pub(crate) trait WireFormat: Sized + Send + Sync + 'static {
@@ -91,10 +91,10 @@ impl<F: WireFormat> HttpAdapter<F> {
     }
 
     /// Encodes a call and requests its key. The request is dropped here, before the call is sent.
-    pub(super) async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, F::Decoder), ModelError> {
+    pub(super) async fn prepare(&self, request: ModelRequest) -> Result<(EncodedRequest, F::Decoder), ModelError> {
         let (headers, hidden) = self.server.headers().await?;
         let (url, body) = self.format.encode(&request)?;
-        let outgoing = Outgoing { url, headers, body: body.into(), stream: request.stream, hidden };
+        let outgoing = EncodedRequest { url, headers, body: body.into(), stream: request.stream, hidden };
         Ok((outgoing, self.format.decoder(request.messages.len())))
     }
 

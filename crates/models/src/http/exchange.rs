@@ -23,7 +23,7 @@ use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::http_error::{Refusal, no_client, request_id, timed_out, transport};
-use super::{Decode, Deltas, HttpAdapter, Outgoing, SseEvent, SseFlow, WireFormat};
+use super::{Decode, Deltas, EncodedRequest, HttpAdapter, SseEvent, SseFlow, WireFormat};
 
 /// Maximum number of bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
@@ -60,7 +60,7 @@ pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: Mod
 struct Exchange<F: WireFormat> {
     adapter: Arc<HttpAdapter<F>>,
     stage: Stage<F::Decoder>,
-    prepared: Option<(Outgoing, F::Decoder)>,
+    prepared: Option<(EncodedRequest, F::Decoder)>,
     deltas: Deltas,
     /// Deadline of the whole call.
     deadline: Limit,
@@ -340,7 +340,7 @@ impl<D: Decode> Reading<D> {
 /// Sends the request once, and waits for the first chunk of the response body.
 async fn attempt<F: WireFormat>(
     adapter: &HttpAdapter<F>,
-    outgoing: &Outgoing,
+    outgoing: &EncodedRequest,
     deadline: Limit,
 ) -> Result<(Response, Option<Bytes>), ModelError> {
     let settings = adapter.settings();
@@ -360,7 +360,7 @@ async fn attempt<F: WireFormat>(
 /// Reads the body of a refusal, as much as arrives, and converts it to an error.
 async fn refusal<F: WireFormat>(
     settings: &HttpSettings,
-    outgoing: &Outgoing,
+    outgoing: &EncodedRequest,
     mut response: Response,
     deadline: Limit,
 ) -> ModelError {
@@ -395,7 +395,7 @@ fn body_of(response: &Response, stream: bool) -> Result<Body, ModelError> {
     Ok(if events { Body::Events(SseReader::default()) } else { Body::Document(Vec::new()) })
 }
 
-fn host_of(outgoing: &Outgoing) -> Box<str> {
+fn host_of(outgoing: &EncodedRequest) -> Box<str> {
     let host = outgoing.url.host_str().unwrap_or_default();
     match outgoing.url.port() {
         Some(port) => format!("{host}:{port}").into(),
@@ -403,14 +403,14 @@ fn host_of(outgoing: &Outgoing) -> Box<str> {
     }
 }
 
-/// Removes keys from an error and shortens its texts.
+/// Removes keys from an error and shortens its messages.
 fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
     map_error_texts(error, |text| redacted(text, hidden), |text| text::head(&text, MAX_ERROR_TEXT).to_owned())
 }
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
-        // A very short value is not a key, and would occur in many texts.
+        // A very short value is not a key, and would occur in many strings.
         if secret.expose().len() >= 6
             && let Some(without) = without_secret(&text, secret.expose(), "[hidden]")
         {

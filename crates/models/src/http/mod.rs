@@ -44,7 +44,7 @@ pub(crate) trait Decode: Clone + Send + Sync + 'static {
 }
 
 /// An encoded request, which may be sent several times.
-pub(crate) struct Outgoing {
+pub(crate) struct EncodedRequest {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,

@@ -1,6 +1,6 @@
 //! A provider's server: the URL, the key and the headers of each call. Shared by the adapters.
 //!
-//! This module makes no calls and displays neither keys nor the values of headers.
+//! This module does not send requests, and displays neither keys nor the values of headers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

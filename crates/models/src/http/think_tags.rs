@@ -13,7 +13,7 @@ use agentflow_core::model::{ModelEvent, ModelResponse, StopReason};
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Converts the pieces of a text to pieces of reasoning and of text.
+/// Converts pieces of text to pieces of reasoning and of text.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTags {
     stage: Stage,
@@ -81,7 +81,7 @@ impl ThinkTags {
     }
 }
 
-/// Returns the position at which the last bytes of a text may start a closing tag, or else the
+/// Returns the position at which the last bytes of a string may start a closing tag, or else the
 /// length of the text.
 fn begin_of_tag(text: &str) -> usize {
     let begins = |at: &usize| text.is_char_boundary(*at) && CLOSE.starts_with(&text[*at..]);

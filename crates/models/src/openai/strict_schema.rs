@@ -127,7 +127,7 @@ impl Walk {
         }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             return match definition_name(reference) {
-                // Strict mode allows no other keywords next to a reference.
+                // Strict mode does not allow other keywords next to a reference.
                 Some(name) => Ok(json!({"$ref": format!("#/$defs/{name}")})),
                 None if reference == "#" => Ok(json!({"$ref": "#"})),
                 None => Err(refused(path, &format!("refers to `{reference}`"), "put the schema under `$defs`")),

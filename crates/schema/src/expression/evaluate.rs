@@ -10,7 +10,7 @@ use super::parse::{Kind, Macro, Node, Operator};
 use crate::text::{did_you_mean, nearest};
 
 /// Maximum number of steps of one evaluation. Each evaluated part is a step, and so is each item,
-/// and every 64 bytes of a text that is compared or created.
+/// and every 64 bytes of a string that is compared or created.
 pub(super) const STEPS: usize = 100_000;
 /// Maximum number of on-demand values that are cached. Each further value costs as many steps as
 /// copying it.
@@ -275,7 +275,7 @@ impl<'e> Evaluation<'e> {
     fn bool(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
         match self.value(of)?.as_ref() {
             Value::Bool(holds) => Ok(*holds),
-            other => Err(wrong(of, &no_condition(kind_of(other)))),
+            other => Err(wrong(of, &not_a_condition(kind_of(other)))),
         }
     }
 
@@ -370,8 +370,8 @@ pub(super) fn placed(problem: &str, at: usize) -> String {
     }
 }
 
-/// Returns the message for a value of another type where a condition is expected.
-pub(super) fn no_condition(kind: &str) -> String {
+/// Returns the message for a value of a different type where a condition is expected.
+pub(super) fn not_a_condition(kind: &str) -> String {
     format!("expected `true` or `false`, found {kind}; compare it with a value")
 }
 
@@ -437,7 +437,7 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
             other => Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other))),
         },
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
-            // Only numbers and texts are ordered.
+            // Only numbers and strings are ordered.
             let order = match (one, other) {
                 (Value::Number(one), Value::Number(other)) => compared(one, other),
                 (Value::String(one), Value::String(other)) => Some(one.cmp(other)),

@@ -51,7 +51,7 @@ pub struct Expression {
     written: Option<Arc<str>>,
 }
 
-/// The error of a text that is not a valid [`Expression`], or of an expression that cannot be
+/// The error of a string that is not a valid [`Expression`], or of an expression that cannot be
 /// evaluated. The message contains the position and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]

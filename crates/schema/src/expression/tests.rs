@@ -215,7 +215,8 @@ fn types_are_checked_where_they_are_known() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Every text is either refused, or evaluates to a value or an error.
+    /// Parsing any string fails cleanly, or the expression evaluates to a value or an error. No
+    /// input panics.
     #[test]
     fn any_text_is_read_or_refused(text in "[a-c0-9.()\\[\\]'\"+*/%<>=!&|?:, \\\\é{}-]{0,32}") {
         if let Ok(expression) = text.parse::<Expression>() {
@@ -225,7 +226,7 @@ proptest! {
         }
     }
 
-    /// The same property for texts that are nearly valid.
+    /// The same property for strings that are nearly valid expressions.
     #[test]
     fn nearly_right_expressions_are_read_or_refused(
         parts in prop::collection::vec(prop::sample::select(vec![

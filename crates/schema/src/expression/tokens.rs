@@ -38,7 +38,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError>
                 at += letter.len_utf8();
                 continue;
             }
-            // Texts come before names, because a raw text starts with the letter `r`.
+            // Strings are read before names, because a raw string starts with the letter `r`.
             _ if is_text(rest) => {
                 let (value, length) = quoted(rest, at)?;
                 tokens.push((at, Token::Text(value)));
@@ -78,7 +78,7 @@ fn is_text(rest: &str) -> bool {
 }
 
 /// Returns the value of a quoted text, and its length in bytes in the source. `rest` may start with
-/// the `r` of a raw text. A text that starts with three quotes ends with three.
+/// the `r` of a raw string. A string that starts with three quotes ends with three.
 fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
     let is_raw = rest.starts_with(['r', 'R']);
     let begin = usize::from(is_raw);
@@ -90,7 +90,7 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
         if rest[place..].starts_with(&quote) {
             return Ok((value, place + quote.len()));
         }
-        // Only a text in triple quotes may contain line feeds.
+        // Only a string in triple quotes may contain line feeds.
         if letter == '\n' && quote.len() == 1 {
             break;
         }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::evaluate::{no_condition, placed};
+use super::evaluate::{not_a_condition, placed};
 use super::functions::Function;
 use super::parse::{Kind, Macro, Node, Operator, Path};
 
@@ -19,7 +19,7 @@ pub enum KnownKind {
     Bool,
     /// A number.
     Number,
-    /// A text.
+    /// A string.
     Text,
     /// A list.
     List,
@@ -28,7 +28,7 @@ pub enum KnownKind {
 }
 
 impl KnownKind {
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(_) => Self::Bool,
@@ -48,7 +48,7 @@ impl KnownKind {
             Some("string") => Self::Text,
             Some("array") => Self::List,
             Some("object") => Self::Object,
-            _ => schema.get("const").map_or(Self::Any, Self::of),
+            _ => schema.get("const").map_or(Self::Any, Self::from_value),
         }
     }
 
@@ -83,7 +83,7 @@ pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<
     let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
     let kind = check.kind(root);
     if check.problems.is_empty() && !kind.may_be(&[KnownKind::Bool]) {
-        check.wrong(root, &no_condition(kind.words()));
+        check.wrong(root, &not_a_condition(kind.words()));
     }
     check.problems
 }
@@ -112,7 +112,7 @@ impl<'c> Check<'c> {
             return self.kind_of_path(Path { at, parts, may_miss: false });
         }
         match &node.kind {
-            Kind::Value(value) => KnownKind::of(value),
+            Kind::Value(value) => KnownKind::from_value(value),
             Kind::Name(_) => KnownKind::Any,
             Kind::List(all) => {
                 for of in all {

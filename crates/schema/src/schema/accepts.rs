@@ -43,7 +43,7 @@ impl Validator {
     }
 
     /// Returns true if the budget is used up.
-    pub(super) fn is_spent(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.all_left.get() == 0
     }
 
@@ -56,7 +56,7 @@ impl Validator {
             return None;
         }
         let keywords = at.keywords()?;
-        let understood = at.is_understood().then_some(true);
+        let understood = at.is_supported().then_some(true);
         let inner = |schema: At<'_>, value: &Value| self.fits(schema, value, depth - 1);
         let each = keywords.iter().map(|(keyword, of)| keyword_fits(at, keyword, of, value, &inner));
         all(std::iter::once(understood).chain(each))
@@ -87,7 +87,7 @@ fn keyword_fits(
 ) -> Option<bool> {
     match keyword {
         "$ref" => inner(at.referred()?, value),
-        "type" => Some(Type::named_by(at)?.into_iter().any(|of| of.has(value))),
+        "type" => Some(Type::declared_by(at)?.into_iter().any(|of| of.has(value))),
         "const" => Some(equal(of, value)),
         "enum" => Some(of.as_array()?.iter().any(|one| equal(one, value))),
         "allOf" => all(at.list(keyword)?.map(|of| inner(of, value))),

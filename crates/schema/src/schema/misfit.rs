@@ -13,7 +13,7 @@ use super::{MOST, SchemaMismatch};
 const LOOKS: u32 = 1_000;
 
 /// Collects the mismatches.
-pub(super) struct Misfits<'s> {
+pub(super) struct MismatchCollector<'s> {
     from: At<'s>,
     as_stated: bool,
     validator: Validator,
@@ -39,7 +39,7 @@ enum Why {
     Unknown,
 }
 
-impl<'s> Misfits<'s> {
+impl<'s> MismatchCollector<'s> {
     pub(super) fn new(from: At<'s>, as_stated: bool) -> Self {
         Self { from, as_stated, validator: Validator::default(), places: Vec::new() }
     }
@@ -72,11 +72,11 @@ impl<'s> Misfits<'s> {
 }
 
 /// Adds the places where a value does not conform to a schema.
-pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut Misfits<'_>) {
+pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut MismatchCollector<'_>) {
     note(to, value, value, &mut Vec::new(), into);
 }
 
-fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &mut Misfits<'_>) {
+fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &mut MismatchCollector<'_>) {
     if into.validator.accepts(to, value) != Some(false) {
         return;
     }
@@ -85,7 +85,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
     {
         return note(referred, whole, value, path, into);
     }
-    let is_of_type = Type::named_by(to).is_none_or(|types| types.into_iter().any(|of| of.has(value)));
+    let is_of_type = Type::declared_by(to).is_none_or(|types| types.into_iter().any(|of| of.has(value)));
     if !is_of_type || to.keywords().is_none() {
         return into.add(whole, path, Why::Type, words(to));
     }
@@ -97,7 +97,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
         // If only one alternative matches the type of the value, its mismatches are reported.
         let of_type = |of: &At<'_>| {
             let of = of.referred().unwrap_or(*of);
-            Type::named_by(of).is_none_or(|types| types.into_iter().any(|of| of.has(value)))
+            Type::declared_by(of).is_none_or(|types| types.into_iter().any(|of| of.has(value)))
         };
         let mut near = to.list(keyword).into_iter().flatten().filter(of_type);
         if let (Some(only), None) = (near.next(), near.next())
@@ -170,7 +170,7 @@ fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> boo
         is_other_type(to, value, depth - 1, left)
     };
     let is_like = |of: &Value| std::mem::discriminant(of) == std::mem::discriminant(value);
-    Type::named_by(to).is_some_and(|types| !types.into_iter().any(|of| of.has(value)))
+    Type::declared_by(to).is_some_and(|types| !types.into_iter().any(|of| of.has(value)))
         || to.get("const").is_some_and(|of| !is_like(of))
         || to.get("enum").and_then(Value::as_array).is_some_and(|all| !all.iter().any(is_like))
         || to.referred().is_some_and(other)
@@ -252,7 +252,7 @@ fn described(at: At<'_>, depth: u32) -> String {
         let more = if values.len() > shown.len() { " or others" } else { "" };
         return format!("{}{more}", shown.join(" or "));
     }
-    if let Some(types) = Type::named_by(at) {
+    if let Some(types) = Type::declared_by(at) {
         let of = |of: Type| match of {
             Type::Null => "null".to_owned(),
             Type::Boolean => "boolean".to_owned(),

@@ -27,12 +27,12 @@ use serde_json::Value;
 
 use self::accepts::Validator;
 pub use self::embedded::{Definitions, part_of};
-use self::misfit::{Misfits, misfits};
+use self::misfit::{MismatchCollector, misfits};
 pub use self::narrowed::{Fact, NarrowedSchema};
 pub use self::nulls::without_nulls;
 pub use self::part_at::{Lack, lacks, part_at};
-use self::proof::Proof;
-use self::sample::Samples;
+use self::proof::AssignabilityProof;
+use self::sample::SampleGenerator;
 use self::schema_at::At;
 pub use self::value_limits::has_limits;
 
@@ -139,12 +139,12 @@ pub fn words(schema: &Value, whole: &Value) -> String {
 
 fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
     let (from, to) = (At::root(from), At::root(to));
-    if Proof::default().holds(from, to) {
+    if AssignabilityProof::default().holds(from, to) {
         return Assignable::Yes;
     }
     let validator = Validator::default();
-    let mut found = Misfits::new(from, as_stated);
-    for sample in Samples::new(to).of(from) {
+    let mut found = MismatchCollector::new(from, as_stated);
+    for sample in SampleGenerator::new(to).values_for(from) {
         if validator.accepts(from, &sample) == Some(true) && validator.accepts(to, &sample) == Some(false) {
             misfits(to, &sample, &mut found);
             if found.places.len() >= MOST {

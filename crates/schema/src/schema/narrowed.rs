@@ -64,13 +64,13 @@ impl NarrowedSchema {
         if keywords.get("type").and_then(Value::as_str) != Some("object") || !keywords.keys().all(is_plain) {
             return false;
         }
-        let narrowing = Narrowing::new(&self.schema, fact);
+        let narrowing = SchemaNarrowing::new(&self.schema, fact);
         // The visit of the object itself counts too.
         narrowing.left.set(LOOKS - 1);
         let Some(of) = field(keywords, name, |of| narrowing.narrow(of, rest, DEPTH - 1)) else { return true };
         let is_possible = of != Value::Bool(false);
         if let (true, Some(keywords)) = (is_possible, Arc::make_mut(&mut self.schema).as_object_mut()) {
-            add_field(keywords, name, of);
+            require_field(keywords, name, of);
         } else {
             self.schema = Arc::new(Value::Bool(false));
         }
@@ -97,10 +97,10 @@ fn refers(schema: &Value) -> bool {
 /// Returns the schema of the values for which a fact about the part at a JSON Pointer is true.
 fn narrowed(whole: &Value, at: &str, fact: &Fact) -> Value {
     let names: Vec<String> = pointer_names(at).collect();
-    part_of(&Narrowing::new(whole, fact).narrow(whole, &names, DEPTH), whole)
+    part_of(&SchemaNarrowing::new(whole, fact).narrow(whole, &names, DEPTH), whole)
 }
 
-struct Narrowing<'s> {
+struct SchemaNarrowing<'s> {
     whole: &'s Value,
     fact: &'s Fact,
     validator: Validator,
@@ -108,7 +108,7 @@ struct Narrowing<'s> {
     left: Cell<u32>,
 }
 
-impl<'s> Narrowing<'s> {
+impl<'s> SchemaNarrowing<'s> {
     fn new(whole: &'s Value, fact: &'s Fact) -> Self {
         Self { whole, fact, validator: Validator::default(), left: Cell::new(LOOKS) }
     }
@@ -178,7 +178,7 @@ impl<'s> Narrowing<'s> {
                         "object" => match field(&keywords, name, inner) {
                             Some(Value::Bool(false)) => false,
                             Some(of) => {
-                                add_field(&mut keywords, name, of);
+                                require_field(&mut keywords, name, of);
                                 true
                             }
                             None => true,
@@ -223,7 +223,7 @@ fn field(keywords: &Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Va
 }
 
 /// Marks a field as required and sets its schema.
-fn add_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
+fn require_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
     let required = keywords.entry("required").or_insert_with(|| json!([]));
     if let Some(names) = required.as_array_mut().filter(|names| !names.iter().any(|of| of == name)) {
         names.push(name.into());

@@ -114,7 +114,7 @@ enum Why {
 }
 
 /// The result of a step from values to one of their parts.
-struct Reached<'s> {
+struct PartStep<'s> {
     parts: Vec<&'s Value>,
     /// The reason that no value has the part.
     never: Option<String>,
@@ -129,10 +129,10 @@ enum Form<'s> {
     Unknown,
 }
 
-fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> Reached<'s> {
+fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> {
     let mut forms = Vec::new();
     places.iter().for_each(|of| forms_of(whole, of, DEPTH, &mut forms));
-    let mut reached = Reached { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
+    let mut reached = PartStep { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
     let (mut lack, mut null, mut is_missing) = (None, None, false);
     for form in forms {
         let Form::Plain(keywords, of) = form else {
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(part_at(&whole, "/b"), json!({"type": "integer"}));
         let both = json!({"oneOf": [form("a", "string"), form("a", "integer")]});
         assert_eq!(part_at(&both, "/a"), json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}));
-        // An unknown form gives no reason.
+        // Returns no reason for an unknown form.
         assert_eq!(lacks(&json!({"anyOf": [{}, {"type": "string"}]}), "/a/b", true), None);
         assert_eq!(part_at(&json!({"anyOf": [{}, form("a", "string")]}), "/a"), json!(true));
     }

@@ -29,7 +29,7 @@ struct Known<'s> {
 /// All facts about the value.
 type Facts<'s> = Vec<Known<'s>>;
 
-pub(super) struct Proof {
+pub(super) struct AssignabilityProof {
     left: u32,
     /// Current nesting of comparisons.
     nested: u32,
@@ -42,7 +42,7 @@ pub(super) struct Proof {
     validator: Validator,
 }
 
-impl Default for Proof {
+impl Default for AssignabilityProof {
     fn default() -> Self {
         Self { left: STEPS, nested: 0, depth: 0, open: Vec::new(), validator: Validator::default() }
     }
@@ -64,7 +64,7 @@ fn has_reference(schema: &Value) -> bool {
     }
 }
 
-impl Proof {
+impl AssignabilityProof {
     pub(super) fn holds<'s>(mut self, from: At<'s>, to: At<'s>) -> bool {
         self.all_of(facts_of(from), to)
     }
@@ -123,7 +123,7 @@ impl Proof {
         }
         let mut at = 0;
         while at < facts.len() {
-            if !facts[at].at.is_understood() {
+            if !facts[at].at.is_supported() {
                 // A schema with unsupported keywords gives no facts.
                 facts[at].at = At::root(&ANY);
             }
@@ -186,7 +186,7 @@ impl Proof {
 
     /// Proves the statement for values of one type, whose facts contain no more alternatives.
     fn of_type<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        if !to.is_understood() {
+        if !to.is_supported() {
             return false;
         }
         let Some(keywords) = to.keywords() else { return *to.schema == Value::Bool(true) };
@@ -200,7 +200,7 @@ impl Proof {
                 Some(to) => self.of_type(facts, of, to),
                 None => false,
             },
-            "type" => Type::named_by(to).is_some_and(|types| types.into_iter().any(|to| of.is_within(to))),
+            "type" => Type::declared_by(to).is_some_and(|types| types.into_iter().any(|to| of.is_within(to))),
             "enum" | "const" => false,
             "allOf" => to.list(keyword).is_some_and(|mut all| all.all(|to| self.of_type(facts, of, to))),
             "anyOf" => to.list(keyword).is_some_and(|mut all| all.any(|to| self.of_type(facts, of, to))),
@@ -298,15 +298,15 @@ impl Proof {
 
     /// Returns true if no value with these facts is a value of `to`.
     fn is_apart<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        to.is_understood() && self.nested(|proof| proof.is_apart_by_itself(facts, of, to))
+        to.is_supported() && self.nested(|proof| proof.is_disjoint_from_schema(facts, of, to))
     }
 
-    fn is_apart_by_itself<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
+    fn is_disjoint_from_schema<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
         if *to.schema == Value::Bool(false) {
             return true;
         }
         to.referred().is_some_and(|to| self.is_apart(facts, of, to))
-            || Type::named_by(to).is_some_and(|types| !types.into_iter().any(|to| of.meets(to)))
+            || Type::declared_by(to).is_some_and(|types| !types.into_iter().any(|to| of.meets(to)))
             || to.get("const").is_some_and(|value| self.is_refused(facts, of, value))
             || to
                 .get("enum")
@@ -326,7 +326,7 @@ impl Proof {
     /// Returns true if `to` excludes a field that these values always have, or the value of such a
     /// field.
     fn is_apart_by_a_field<'s>(&mut self, facts: &Facts<'s>, to: At<'s>) -> bool {
-        let missing = to.required().any(|name| cannot_be(&field(facts, name)));
+        let missing = to.required().any(|name| is_impossible(&field(facts, name)));
         missing
             || to.properties().any(|(name, to)| {
                 is_required(facts, name) && {
@@ -354,7 +354,7 @@ fn finite<'s>(facts: &Facts<'s>) -> Option<Cow<'s, [Value]>> {
 /// Returns the types that a value with these facts may have.
 fn types(facts: &Facts<'_>) -> Vec<Type> {
     let mut left: Vec<Type> = Type::ALL.to_vec();
-    for named in facts.iter().filter_map(|known| Type::named_by(known.at)) {
+    for named in facts.iter().filter_map(|known| Type::declared_by(known.at)) {
         left = left
             .into_iter()
             .filter_map(|of| match of {
@@ -379,7 +379,7 @@ fn most(facts: &Facts<'_>, keyword: &str) -> Option<u64> {
     counts(facts, keyword).min()
 }
 
-/// Returns the lengths of lists that allow no further items.
+/// Returns the lengths of lists that do not allow further items.
 fn closed_lists<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = u64> + 'f {
     let closed = facts.iter().filter(|known| known.at.get("items") == Some(&Value::Bool(false)));
     closed.map(|known| known.at.prefix().len() as u64)
@@ -419,7 +419,7 @@ fn other_fields<'s>(facts: &Facts<'s>) -> Facts<'s> {
     or_any(facts.iter().filter(named).filter_map(of).collect())
 }
 
-fn cannot_be(facts: &Facts<'_>) -> bool {
+fn is_impossible(facts: &Facts<'_>) -> bool {
     facts.iter().any(|known| *known.at.schema == Value::Bool(false))
 }
 

@@ -12,7 +12,7 @@ const MOST: usize = 60;
 const DEPTH: u32 = 7;
 
 /// Constants, limits and names of the other schema, which are used to create the samples.
-pub(super) struct Samples {
+pub(super) struct SampleGenerator {
     values: Vec<Value>,
     numbers: Vec<Value>,
     lengths: Vec<usize>,
@@ -20,7 +20,7 @@ pub(super) struct Samples {
     validator: Validator,
 }
 
-impl Samples {
+impl SampleGenerator {
     pub(super) fn new(other: At<'_>) -> Self {
         let mut all = Self {
             values: Vec::new(),
@@ -75,7 +75,7 @@ impl Samples {
     }
 
     /// Returns values that the schema may allow.
-    pub(super) fn of(&self, at: At<'_>) -> Vec<Value> {
+    pub(super) fn values_for(&self, at: At<'_>) -> Vec<Value> {
         self.make(at, DEPTH)
     }
 
@@ -93,7 +93,7 @@ impl Samples {
     }
 
     fn unchecked(&self, at: At<'_>, depth: u32) -> Vec<Value> {
-        if *at.schema == Value::Bool(false) || depth == 0 || self.validator.is_spent() {
+        if *at.schema == Value::Bool(false) || depth == 0 || self.validator.is_exhausted() {
             return Vec::new();
         }
         if let Some(value) = at.get("const") {
@@ -108,7 +108,7 @@ impl Samples {
         parts.push(referred.collect());
         parts.retain(|part| !part.is_empty());
         let has_parts = !parts.is_empty();
-        let own: Vec<Value> = match Type::named_by(at) {
+        let own: Vec<Value> = match Type::declared_by(at) {
             Some(types) => types.into_iter().flat_map(|of| self.of_type(at, of, depth)).collect(),
             None if at.get("properties").is_some() || at.get("required").is_some() => {
                 self.of_type(at, Type::Object, depth)

@@ -73,7 +73,7 @@ impl<'s> At<'s> {
 
     /// Returns true if the schema has the same meaning in draft 2020-12, and uses only supported
     /// keywords.
-    pub(super) fn is_understood(self) -> bool {
+    pub(super) fn is_supported(self) -> bool {
         let Some(keywords) = self.keywords() else { return self.schema.is_boolean() };
         let has = |keyword: &str| keywords.contains_key(keyword);
         let of_draft = |draft: &Value| {
@@ -156,7 +156,7 @@ impl Type {
     }
 
     /// Returns the types that a schema names, or `None` if it has no `type`.
-    pub(super) fn named_by(at: At<'_>) -> Option<Vec<Self>> {
+    pub(super) fn declared_by(at: At<'_>) -> Option<Vec<Self>> {
         match at.get("type")? {
             Value::String(name) => Some(Self::named(name).into_iter().collect()),
             Value::Array(names) => Some(names.iter().filter_map(|name| Self::named(name.as_str()?)).collect()),

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::limit_error::LimitError;
-use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
+use super::schema_graph::{Edge, MOST_NESTED, SchemaGraph, SchemaNodeId};
 
 /// Maximum number of steps of one check. A step applies one schema to one value, or reads 64 bytes
 /// of text.
 pub(super) const MOST_STEPS: u64 = 2_000_000;
-/// Maximum number of steps to explain a mismatch. If more may be needed, the error names no place.
+/// Maximum number of steps to explain a mismatch. If more may be needed, the error does not name
+/// the place.
 pub(super) const MOST_EXPLAINED: u64 = 200_000;
 /// Maximum number of steps to compute the bound. Such a step is cheaper than a step of a check.
 const MOST_COUNTED: u64 = 4 * MOST_STEPS;
@@ -87,7 +88,7 @@ fn own_size(value: &Value) -> u64 {
 struct Counter<'g> {
     graph: &'g SchemaGraph,
     /// Costs by schema and address of the value.
-    known: HashMap<(PartId, usize), CheckCost>,
+    known: HashMap<(SchemaNodeId, usize), CheckCost>,
     /// Sizes of lists and objects by their address.
     sizes: HashMap<usize, u64>,
     /// Remaining number of counting steps.
@@ -116,7 +117,7 @@ impl Counter<'_> {
         Ok(())
     }
 
-    fn cost(&mut self, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
+    fn cost(&mut self, id: SchemaNodeId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
         if depth > MOST_NESTED {
             return Err(LimitError::CheckDepth);
         }
@@ -190,7 +191,7 @@ impl Counter<'_> {
         Ok(cost)
     }
 
-    fn within(&mut self, edge: &Edge, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
+    fn within(&mut self, edge: &Edge, id: SchemaNodeId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
         let mut cost = CheckCost::default();
         let graph = self.graph;
         match (edge, value) {
@@ -219,8 +220,8 @@ impl Counter<'_> {
                     }
                 }
             }
-            // A field name is a text without parts, so its steps are known in advance. Explaining a
-            // mismatch checks the names again.
+            // A field name is a string without parts, so its steps are known in advance. Explaining
+            // a mismatch checks the names again.
             (Edge::FieldNames(part), Value::Object(fields)) => {
                 let steps = graph.parts.get(*part).map_or(0, |part| part.name_steps);
                 for name in fields.keys() {
@@ -246,7 +247,7 @@ impl Counter<'_> {
 
 impl SchemaGraph {
     /// Returns true if a schema has a subschema for a field with this name.
-    fn has_field(&self, id: PartId, name: &str) -> bool {
+    fn has_field(&self, id: SchemaNodeId, name: &str) -> bool {
         let Some(part) = self.parts.get(id) else { return false };
         part.fields.contains(name) || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))
     }

@@ -20,7 +20,7 @@ pub(super) const MOST_DEPTH: usize = 128;
 /// Estimated steps per value of a check by a meta-schema, which is not expanded.
 const META_SCHEMA_STEPS: u64 = 500;
 
-pub(super) type PartId = usize;
+pub(super) type SchemaNodeId = usize;
 
 /// All schemas that a check can reach. The first one is the root schema.
 pub(super) struct SchemaGraph {
@@ -55,32 +55,32 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) enum Edge {
     /// Applies to the same value: `$ref`, `allOf`.
-    Same(PartId),
+    Same(SchemaNodeId),
     /// Applies to an object that has this field: `dependentSchemas`.
-    IfField(String, PartId),
+    IfField(String, SchemaNodeId),
     /// Alternatives for the same value: `anyOf`, `oneOf`, `not`, `if`. A tagged object is checked
     /// against one of them.
     Branches {
-        parts: Vec<PartId>,
+        parts: Vec<SchemaNodeId>,
         is_tagged: bool,
     },
     /// Schemas for the same value. Only one of them is evaluated: `then` or `else`.
-    Choice(Vec<PartId>),
-    Field(String, PartId),
+    Choice(Vec<SchemaNodeId>),
+    Field(String, SchemaNodeId),
     /// Applies to the fields whose names match a pattern.
-    FieldsLike(usize, PartId),
+    FieldsLike(usize, SchemaNodeId),
     /// Applies to the fields that match neither `properties` nor `patternProperties`.
-    OtherFields(PartId),
+    OtherFields(SchemaNodeId),
     /// Applies to the names of the fields.
-    FieldNames(PartId),
-    Item(usize, PartId),
+    FieldNames(SchemaNodeId),
+    Item(usize, SchemaNodeId),
     /// Applies to the items from this index on.
-    Items(usize, PartId),
+    Items(usize, SchemaNodeId),
 }
 
 impl Edge {
     /// Returns the schemas that apply to the value itself.
-    pub(super) fn in_place(&self) -> &[PartId] {
+    pub(super) fn in_place(&self) -> &[SchemaNodeId] {
         match self {
             Self::Same(part) | Self::IfField(_, part) => std::slice::from_ref(part),
             Self::Branches { parts, .. } | Self::Choice(parts) => parts,
@@ -88,7 +88,7 @@ impl Edge {
         }
     }
 
-    fn within(&self) -> Option<PartId> {
+    fn within(&self) -> Option<SchemaNodeId> {
         match self {
             Self::Field(_, part) | Self::FieldsLike(_, part) | Self::OtherFields(part) => Some(*part),
             Self::FieldNames(part) | Self::Item(_, part) | Self::Items(_, part) => Some(*part),
@@ -128,7 +128,7 @@ impl SchemaGraph {
         let mut sizes = vec![PartSize::Unknown; self.parts.len()];
         let mut total = 0_u64;
         for id in 0..self.parts.len() {
-            let InPlace { parts, height, steps } = self.in_place(id, 0, &mut sizes)?;
+            let InPlaceSize { parts, height, steps } = self.in_place(id, 0, &mut sizes)?;
             total = total.saturating_add(parts);
             let part = &mut self.parts[id];
             part.name_steps = steps;
@@ -137,12 +137,12 @@ impl SchemaGraph {
         if total > MOST_UNFOLDED {
             return Err(LimitError::Unfolded);
         }
-        self.flat_steps = self.unfolded(0, 0, &mut vec![InPlaceParts::Unknown; self.parts.len()]);
+        self.flat_steps = self.expanded_steps(0, 0, &mut vec![ExpandedSteps::Unknown; self.parts.len()]);
         Ok(())
     }
 
     /// Measures a node together with all schemas that apply to the same value.
-    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, LimitError> {
+    fn in_place(&self, id: SchemaNodeId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlaceSize, LimitError> {
         match sizes[id] {
             PartSize::Known(size) => return Ok(size),
             PartSize::Open => return Err(LimitError::EndlessReference),
@@ -150,7 +150,7 @@ impl SchemaGraph {
             PartSize::Unknown => sizes[id] = PartSize::Open,
         }
         let part = &self.parts[id];
-        let mut size = InPlace { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
+        let mut size = InPlaceSize { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
         for inner in part.edges.iter().flat_map(Edge::in_place) {
             let inner = self.in_place(*inner, depth + 1, sizes)?;
             size.parts = size.parts.saturating_add(inner.parts);
@@ -163,32 +163,32 @@ impl SchemaGraph {
 
     /// Returns the steps for one value by a node and all schemas that it applies, or `None` for a
     /// recursive schema.
-    fn unfolded(&self, id: PartId, depth: usize, known: &mut [InPlaceParts]) -> Option<u64> {
+    fn expanded_steps(&self, id: SchemaNodeId, depth: usize, known: &mut [ExpandedSteps]) -> Option<u64> {
         match known[id] {
-            InPlaceParts::Known(steps) => return Some(steps),
-            InPlaceParts::Open => return None,
-            InPlaceParts::Unknown if depth >= MOST_NESTED => return None,
-            InPlaceParts::Unknown => known[id] = InPlaceParts::Open,
+            ExpandedSteps::Known(steps) => return Some(steps),
+            ExpandedSteps::Open => return None,
+            ExpandedSteps::Unknown if depth >= MOST_NESTED => return None,
+            ExpandedSteps::Unknown => known[id] = ExpandedSteps::Open,
         }
         let part = &self.parts[id];
         let mut steps = part.steps.saturating_add(part.text_steps).saturating_add(part.deep_steps);
         for edge in &part.edges {
             for inner in edge.in_place() {
-                let inner = self.unfolded(*inner, depth + 1, known)?;
+                let inner = self.expanded_steps(*inner, depth + 1, known)?;
                 // An explanation evaluates alternatives twice.
                 steps = steps.saturating_add(inner.saturating_mul(part.rounds + 1));
             }
             if let Some(inner) = edge.within() {
-                steps = steps.saturating_add(self.unfolded(inner, depth + 1, known)?);
+                steps = steps.saturating_add(self.expanded_steps(inner, depth + 1, known)?);
             }
         }
-        known[id] = InPlaceParts::Known(steps);
+        known[id] = ExpandedSteps::Known(steps);
         Some(steps)
     }
 }
 
 #[derive(Clone, Copy)]
-struct InPlace {
+struct InPlaceSize {
     parts: u64,
     height: u64,
     steps: u64,
@@ -198,11 +198,11 @@ struct InPlace {
 enum PartSize {
     Unknown,
     Open,
-    Known(InPlace),
+    Known(InPlaceSize),
 }
 
 #[derive(Clone, Copy)]
-enum InPlaceParts {
+enum ExpandedSteps {
     Unknown,
     Open,
     Known(u64),
@@ -212,16 +212,16 @@ struct GraphBuilder<'s> {
     references: References<'s>,
     patterns: Patterns,
     /// Ids by the address of a schema.
-    ids: HashMap<usize, PartId>,
+    ids: HashMap<usize, SchemaNodeId>,
     parts: Vec<Part>,
     /// Schemas whose node is not created yet.
-    open: Vec<(PartId, &'s Value)>,
+    open: Vec<(SchemaNodeId, &'s Value)>,
     /// Number of targets of all references so far. An ambiguous reference has many.
     referenced: u64,
 }
 
 impl<'s> GraphBuilder<'s> {
-    fn id(&mut self, schema: &'s Value) -> PartId {
+    fn id(&mut self, schema: &'s Value) -> SchemaNodeId {
         let next = self.parts.len();
         let id = *self.ids.entry(std::ptr::from_ref(schema).addr()).or_insert(next);
         if id == next {
@@ -231,7 +231,7 @@ impl<'s> GraphBuilder<'s> {
         id
     }
 
-    fn ids(&mut self, schemas: &'s Value) -> Vec<PartId> {
+    fn ids(&mut self, schemas: &'s Value) -> Vec<SchemaNodeId> {
         schemas.as_array().into_iter().flatten().map(|schema| self.id(schema)).collect()
     }
 

@@ -21,28 +21,28 @@ const INVERTING: [&str; 4] = ["not", "oneOf", "if", "contains"];
 const REMAINDERS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// A schema without the parts that cannot be checked.
-pub(super) struct Tolerated {
+pub(super) struct TolerantSchema {
     pub(super) schema: Value,
     /// A description of each part that is not checked. Empty if the whole schema can be checked.
     pub(super) unchecked: Vec<String>,
 }
 
-impl Tolerated {
+impl TolerantSchema {
     /// Returns `None` if the schema is nested too deeply.
     pub(super) fn new(schema: &Value) -> Option<Self> {
         let references = References::new(schema).ok()?;
-        let mut removal = Removal { references, unchecked: Vec::new() };
+        let mut removal = UncheckedParts { references, unchecked: Vec::new() };
         let made = removal.without(schema, "", 0);
         Some(Self { schema: made, unchecked: removal.unchecked })
     }
 }
 
-struct Removal<'s> {
+struct UncheckedParts<'s> {
     references: References<'s>,
     unchecked: Vec<String>,
 }
 
-impl<'s> Removal<'s> {
+impl<'s> UncheckedParts<'s> {
     fn without(&mut self, schema: &'s Value, at: &str, depth: usize) -> Value {
         if depth > MOST_DEPTH {
             return schema.clone();

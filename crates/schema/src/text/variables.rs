@@ -27,7 +27,7 @@ pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
     Ok(out)
 }
 
-/// Returns the names of the variables in a text, in order.
+/// Returns the names of the variables in a string, in order.
 pub fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("${").skip(1);
     after.filter_map(|part| part.split_once('}')).map(|(name, _)| name.split(":-").next().unwrap_or(name))

@@ -15,7 +15,7 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::{Map, Number, Value};
 
-use self::size::{Anchored, Size};
+use self::size::{AnchorValue, Size};
 use self::yaml_numbers::{is_decimal, large_whole};
 use crate::text::word_in;
 
@@ -42,7 +42,7 @@ pub enum Datum {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text.
+    /// A string.
     Text(String),
     /// A list, in order.
     List(Vec<Tree>),
@@ -61,7 +61,7 @@ pub struct Field {
     pub value: Tree,
 }
 
-/// An error in a text.
+/// An error in a YAML or JSON document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Misread {
     /// Byte range of the error.
@@ -84,7 +84,7 @@ impl Misread {
 }
 
 impl Tree {
-    /// Parses a text.
+    /// Parses a string.
     ///
     /// # Errors
     /// Returns all errors in the values, or the first place where the text is neither YAML nor
@@ -94,7 +94,7 @@ impl Tree {
         if repeated.is_empty() { Ok(tree) } else { Err(repeated) }
     }
 
-    /// Parses a text like [`read`](Self::read), but returns duplicate fields separately. The tree
+    /// Parses a string like [`read`](Self::read), but returns duplicate fields separately. The tree
     /// contains only the first field of each name.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Tree {
             return one(0..0, format!("the document has {size} bytes, and at most {MOST_BYTES} are read"));
         }
         // The YAML parser refuses surrogate pairs, which are valid in JSON.
-        let json = in_yaml(text);
+        let json = surrogates_as_yaml(text);
         let source = json.as_ref().map_or(text, |(source, _)| source.as_str());
         let places = Places::of(source, json.as_ref().map_or(&[], |(_, moved)| moved));
         let mut reader = Reader {
@@ -146,7 +146,7 @@ impl Tree {
         }
     }
 
-    /// Returns the value if it is a text.
+    /// Returns the value if it is a string.
     pub fn text(&self) -> Option<&str> {
         match &self.datum {
             Datum::Text(text) => Some(text),
@@ -171,7 +171,7 @@ impl Tree {
         }
     }
 
-    /// Returns the position of a word: a text or a field name that is equal to it, or else the
+    /// Returns the position of a word: a string or a field name that is equal to it, or else the
     /// first text that contains it.
     pub fn place_of(&self, word: &str) -> Option<Range<usize>> {
         self.find(&|text| text == word).or_else(|| self.find(&|text| word_in(text, word).is_some()))
@@ -216,7 +216,7 @@ impl Tree {
 /// Rewrites the surrogate pairs of a JSON text as single YAML escapes. Also returns the character
 /// positions after the rewritten escapes: each escape is two characters shorter. Returns `None` if
 /// nothing has to be rewritten.
-fn in_yaml(text: &str) -> Option<(String, Vec<usize>)> {
+fn surrogates_as_yaml(text: &str) -> Option<(String, Vec<usize>)> {
     let looks = text.trim_start().starts_with(['{', '[']) && text.contains("\\u");
     if !looks || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         return None;
@@ -288,7 +288,7 @@ struct Reader<'t> {
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     places: Places,
-    anchors: HashMap<usize, Anchored>,
+    anchors: HashMap<usize, AnchorValue>,
     size: Size,
     /// Total size of the values that are stored for anchors.
     anchored: Size,
@@ -372,7 +372,7 @@ impl<'t> Reader<'t> {
         if anchor != 0 {
             let size = self.size.since(before);
             self.anchored.add(size, &tree.at)?;
-            self.anchors.insert(anchor, Anchored { tree: tree.clone(), size });
+            self.anchors.insert(anchor, AnchorValue { tree: tree.clone(), size });
         }
         Ok(tree)
     }
@@ -455,18 +455,18 @@ impl<'t> Reader<'t> {
                 Err(_) => i64::try_from(whole).ok().map(Number::from),
             });
             let number = number.or_else(|| large_whole(text).filter(|_| is_digits(unsigned)));
-            return number.map_or_else(|| self.no_number(text, at), Datum::Number);
+            return number.map_or_else(|| self.report_invalid_number(text, at), Datum::Number);
         }
         match unsigned {
-            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return self.no_number(text, at),
+            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return self.report_invalid_number(text, at),
             _ if is_decimal(unsigned) => {}
             _ => return Datum::Text(text.to_owned()),
         }
         let number = text.strip_prefix('+').unwrap_or(text).parse::<f64>().ok().and_then(Number::from_f64);
-        number.map_or_else(|| self.no_number(text, at), Datum::Number)
+        number.map_or_else(|| self.report_invalid_number(text, at), Datum::Number)
     }
 
-    fn no_number(&mut self, text: &str, at: &Range<usize>) -> Datum {
+    fn report_invalid_number(&mut self, text: &str, at: &Range<usize>) -> Datum {
         let problem = format!("JSON has no number for `{text}`; put it in quotes if it is a text");
         self.problems.push(Misread::new(at.clone(), problem));
         Datum::Null

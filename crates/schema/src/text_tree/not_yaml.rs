@@ -1,4 +1,4 @@
-//! Explains why a text is neither YAML nor JSON: a tab, the indentation, a colon, a bracket. This
+//! Explains why a string is neither YAML nor JSON: a tab, the indentation, a colon, a bracket. This
 //! module parses no values.
 
 use std::ops::Range;
@@ -21,15 +21,15 @@ pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, Stri
     if said.contains("recursion") || said.contains("deep") {
         return (at..at, format!("this is not read: {said}"));
     }
-    of_json(text).or_else(|| of_yaml(text, at, said)).unwrap_or_else(|| {
+    json_error(text).or_else(|| yaml_error(text, at, said)).unwrap_or_else(|| {
         let problem =
             format!("this is neither YAML nor JSON: {said}; put a text with signs such as `@`, `%` and `*` in quotes");
         (at..at, problem)
     })
 }
 
-/// Returns the error of a text that is probably meant as JSON.
-fn of_json(text: &str) -> Option<(Range<usize>, String)> {
+/// Returns the error of a string that is probably meant as JSON.
+fn json_error(text: &str) -> Option<(Range<usize>, String)> {
     let within = text.trim_start().strip_prefix(['{', '['])?.trim_start();
     let error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| within.starts_with(['"', '{', '[']))?;
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
@@ -40,7 +40,7 @@ fn of_json(text: &str) -> Option<(Range<usize>, String)> {
     Some((at..at, format!("this is not JSON: {problem}")))
 }
 
-/// Returns the name of an anchor or an alias at the start of a text.
+/// Returns the name of an anchor or an alias at the start of a string.
 fn anchor(text: &str) -> &str {
     text.split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '[' | ']' | '{' | '}'))
         .next()
@@ -93,7 +93,7 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
     None
 }
 
-/// Finds a text that starts with a bracket and is therefore parsed as a list or an object.
+/// Finds a string that starts with a bracket and is therefore parsed as a list or an object.
 fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usize>, String)> {
     let (before, rest) = (text[begin..at].trim_end(), text[at..].trim_start_matches(' '));
     if rest.is_empty() || rest.starts_with(['\n', '\r', ',', '}', ']', ':', '#']) {
@@ -115,11 +115,11 @@ fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usi
     None
 }
 
-fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
+fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
     let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-    // A text may continue on the next line, where the tab is.
+    // A string may continue on the next line, where the tab is.
     let tab = line[..indent].find('\t').map(|tab| begin + tab).or_else(|| {
         let tab = at + text[at..].find('\t').filter(|_| said.contains("tab"))?;
         text[begin..tab].rsplit('\n').next().is_some_and(|before| before.trim().is_empty()).then_some(tab)

@@ -6,7 +6,7 @@ use super::{Misread, Tree};
 
 /// Maximum number of values in a document. An alias counts as all the values that it repeats.
 const MOST_VALUES: usize = 200_000;
-/// Maximum number of bytes of all texts in a document. Includes field names, the values that
+/// Maximum number of bytes of all strings in a document. Includes field names, the values that
 /// aliases repeat, and the copies that are stored for anchors.
 const MOST_TEXT: usize = 16 << 20;
 
@@ -14,7 +14,7 @@ const MOST_TEXT: usize = 16 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) values: usize,
-    /// Bytes of texts and field names.
+    /// Bytes of strings and field names.
     pub(super) text: usize,
 }
 
@@ -44,7 +44,7 @@ impl Size {
 }
 
 /// The value of an anchor.
-pub(super) struct Anchored {
+pub(super) struct AnchorValue {
     pub(super) tree: Tree,
     pub(super) size: Size,
 }

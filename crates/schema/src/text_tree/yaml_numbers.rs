@@ -1,4 +1,4 @@
-//! Decides which YAML texts are JSON numbers, except for integers of 64 bits.
+//! Decides which YAML scalars are JSON numbers, except for integers of 64 bits.
 
 use serde_json::Number;
 
@@ -12,7 +12,7 @@ pub(super) fn large_whole(text: &str) -> Option<Number> {
     Number::from_f64(number).filter(|_| digits(said) == digits(text))
 }
 
-/// Returns true if a text is a number with a fraction or an exponent.
+/// Returns true if a string is a number with a fraction or an exponent.
 pub(super) fn is_decimal(text: &str) -> bool {
     let (base, exponent) = match text.split_once(['e', 'E']) {
         Some((base, exponent)) => (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),

@@ -153,7 +153,7 @@ impl From<rusqlite::Error> for Failed {
 
 impl File {
     fn open(path: PathBuf) -> Result<Self, StoreError> {
-        let errors = StoreErrors::of(path, BUSY);
+        let errors = StoreErrors::for_path(path, BUSY);
         errors.check_only_path()?;
         create_for_sqlite(errors.path());
         let connection = Connection::open(errors.path()).map_err(|error| errors.sql(error))?;

@@ -32,7 +32,7 @@ impl FileHash {
     }
 }
 
-/// Returns true if a text is the id of a writer, which is a file name in `new/`: the id of the
+/// Returns true if a string is the id of a writer, which is a file name in `new/`: the id of the
 /// process and a number.
 fn is_writer(text: &str) -> bool {
     !text.is_empty() && text.len() < 100 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
@@ -65,7 +65,7 @@ pub(super) enum Found {
 
 impl ArtifactFolder {
     /// Returns the folder for the artifacts of a store's file.
-    pub(super) fn of(store: &Path) -> Self {
+    pub(super) fn for_store(store: &Path) -> Self {
         let mut path = store.as_os_str().to_owned();
         path.push("-artifacts");
         Self { path: PathBuf::from(path).into() }

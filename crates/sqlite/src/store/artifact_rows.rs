@@ -18,11 +18,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::artifact_folder::{ArtifactFolder, FileHash, Found, NewFile};
-use super::owner::Owner;
+use super::owner::ProcessOwner;
 use super::row::number;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::tables::Tables;
-use super::writer::Abandoned;
+use super::writer::AbandonedPolicy;
 
 /// The report of [`SqliteStore::check_artifacts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,15 +57,15 @@ impl SqliteStore {
     ) -> Result<(), StoreError> {
         let (id, announced) = (run.clone(), hash.clone());
         let writer = self.on_writer(move |tables| tables.announce_file(&id, epoch, &announced)).await?;
-        let kept = self.bring_file(run, epoch, &hash, &writer, bytes).await;
+        let kept = self.write_and_commit_file(run, epoch, &hash, &writer, bytes).await;
         if kept.is_err() {
             // The file may have been renamed before the transaction failed.
-            let _ = self.on_writer(move |tables| tables.loosen_file(&hash, &writer)).await;
+            let _ = self.on_writer(move |tables| tables.mark_file_loose(&hash, &writer)).await;
         }
         kept
     }
 
-    async fn bring_file(
+    async fn write_and_commit_file(
         &self,
         run: &RunId,
         epoch: Epoch,
@@ -82,7 +82,7 @@ impl SqliteStore {
             let (at, name) = (hash.clone(), Arc::clone(&writer));
             let brought = self
                 .read_with(move |_, errors| {
-                    let folder = ArtifactFolder::of(errors.path());
+                    let folder = ArtifactFolder::for_store(errors.path());
                     match look && folder.has(&at, size) {
                         true => Ok(Brought::Nothing),
                         false => folder.write(&name, &at, &bytes).map(Brought::File),
@@ -114,7 +114,7 @@ impl SqliteStore {
         &self,
         act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.0.writer.submit(None, Abandoned::Done, act).await
+        self.0.writer.submit(None, AbandonedPolicy::Done, act).await
     }
 
     /// Reads all artifact files, compares them with the saved hashes, and removes files that no run
@@ -130,7 +130,7 @@ impl SqliteStore {
     pub async fn check_artifacts(&self) -> Result<ArtifactCheck, StoreError> {
         // The files are listed before the references are read. A file that is added later is not in
         // the list, so it cannot be removed by mistake.
-        let folder = ArtifactFolder::of(self.path());
+        let folder = ArtifactFolder::for_store(self.path());
         let (found, writers) = self.read_with(move |_, _| folder.list()).await?;
         let mut check = self.read_with(verify).await?;
         check.removed = self.on_writer(move |tables| tables.remove_unknown(&found, &writers)).await?;
@@ -140,7 +140,7 @@ impl SqliteStore {
 
 fn verify(connection: &Connection, errors: &StoreErrors) -> Result<ArtifactCheck, StoreError> {
     let sql = |error| errors.sql(error);
-    let folder = ArtifactFolder::of(errors.path());
+    let folder = ArtifactFolder::for_store(errors.path());
     let mut select = connection.prepare_cached("SELECT DISTINCT sha256, size FROM artifact_files").map_err(sql)?;
     let files: Vec<(String, i64)> =
         select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).map_err(sql)?;
@@ -209,7 +209,7 @@ fn in_file(
         size.map(|size| size.map(i64::unsigned_abs)).map_err(|error| errors.sql(error))
     };
     let Some(saved) = size()? else { return Ok(None) };
-    match ArtifactFolder::of(errors.path()).read(&hash_in(hash, errors)?, saved)? {
+    match ArtifactFolder::for_store(errors.path()).read(&hash_in(hash, errors)?, saved)? {
         Found::Bytes(bytes) => Ok(Some(bytes.into())),
         // The run may have been deleted in the meantime.
         Found::Missing(_) if size()?.is_none() => Ok(None),
@@ -261,18 +261,18 @@ impl Tables {
                 "INSERT INTO artifact_files (sha256, run, size) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
             )?
             .execute(params![hash.as_str(), key, number(size)])?;
-        self.forget_loose(hash.as_str(), writer)?;
+        self.delete_loose_row(hash.as_str(), writer)?;
         Ok(true)
     }
 
-    fn forget_loose(&self, hash: &str, writer: &str) -> rusqlite::Result<()> {
+    fn delete_loose_row(&self, hash: &str, writer: &str) -> rusqlite::Result<()> {
         let sql = "DELETE FROM loose_files WHERE sha256 = ?1 AND writer = ?2";
         self.connection().prepare_cached(sql)?.execute([hash, writer]).map(drop)
     }
 
     /// Records that a writer failed: the file may or may not exist.
-    fn loosen_file(&mut self, hash: &FileHash, writer: &str) -> Result<(), Failed> {
-        self.forget_loose(hash.as_str(), writer)?;
+    fn mark_file_loose(&mut self, hash: &FileHash, writer: &str) -> Result<(), Failed> {
+        self.delete_loose_row(hash.as_str(), writer)?;
         self.connection()
             .prepare_cached("INSERT INTO loose_files (sha256, writer) VALUES (?1, '') ON CONFLICT DO NOTHING")?
             .execute([hash.as_str()])?;
@@ -320,7 +320,7 @@ impl Tables {
             };
             let removed = unused.map_or(Ok(()), |hash| folder.remove(&hash)).and_then(|()| folder.remove_new(&writer));
             match removed {
-                Ok(()) => self.forget_loose(&hash, &writer)?,
+                Ok(()) => self.delete_loose_row(&hash, &writer)?,
                 Err(error) => tracing::warn!(%error, "a file that no run has any more is left until later"),
             }
         }
@@ -330,7 +330,7 @@ impl Tables {
     /// Returns true if a writer belongs to a living process.
     fn is_writing(&mut self, writer: &str) -> Result<bool, Failed> {
         match writer.rsplit_once('-') {
-            Some((owner, _)) => match Owner::existing(self.errors().path()).filter(|own| own.id() == owner) {
+            Some((owner, _)) => match ProcessOwner::existing(self.errors().path()).filter(|own| own.id() == owner) {
                 Some(_) => Ok(true),
                 None => Ok(self.alive(owner)?.is_some()),
             },
@@ -361,6 +361,6 @@ impl Tables {
     }
 
     fn artifact_folder(&self) -> ArtifactFolder {
-        ArtifactFolder::of(self.errors().path())
+        ArtifactFolder::for_store(self.errors().path())
     }
 }

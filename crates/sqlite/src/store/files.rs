@@ -13,7 +13,7 @@ pub(super) struct OpenFiles(Vec<(PathBuf, Identity)>);
 
 impl OpenFiles {
     /// Records the file of a store that was opened just now, and SQLite's log and index next to it.
-    pub(super) fn of(store: &Path) -> Self {
+    pub(super) fn for_store(store: &Path) -> Self {
         Self::all(["", "-wal", "-shm"].map(|end| beside(store, end)))
     }
 

@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn every_filter_selects_what_it_admits() {
         let connection = filled(80);
-        let errors = StoreErrors::of("runs.db".into(), Duration::ZERO);
+        let errors = StoreErrors::for_path("runs.db".into(), Duration::ZERO);
         let sql = format!("SELECT {}", row::RECORD);
         let all = RunFilter::new().select(reader::records(&connection, &errors, &sql, []).unwrap());
         assert_eq!(all.len(), 80);

@@ -44,14 +44,14 @@ use rusqlite::Connection;
 
 use self::artifact_folder::FileHash;
 pub use self::artifact_rows::ArtifactCheck;
-use self::owner::Owner;
+use self::owner::ProcessOwner;
 use self::pool::Readers;
-use self::recent::Recent;
+use self::recent::RecentCache;
 use self::row::EventRow;
 use self::sqlite_error::Failed;
 pub(crate) use self::sqlite_error::StoreErrors;
 use self::tables::{First, Tables};
-use self::writer::{Abandoned, Writer};
+use self::writer::{AbandonedPolicy, Writer};
 
 /// A store that keeps runs in an SQLite file. The file is created if it does not exist.
 ///
@@ -131,7 +131,7 @@ struct Shared {
     limits: Limits,
 }
 
-type Definitions = Arc<Mutex<Recent<String, ()>>>;
+type Definitions = Arc<Mutex<RecentCache<String, ()>>>;
 
 /// Maximum sizes in bytes.
 #[derive(Clone, Copy)]
@@ -266,13 +266,13 @@ impl SqliteStoreBuilder {
         let (writer, errors, files, has_loose_files) = Writer::start(self.0.clone()).await?;
         if has_loose_files {
             // The cleanup runs in the background, before the operations of the first run.
-            drop(writer.submit(None, Abandoned::Done, Tables::collect_files));
+            drop(writer.submit(None, AbandonedPolicy::Done, Tables::collect_files));
         }
         let event = self.0.max_event_bytes.min(ROW);
         let artifact = self.0.artifact_file_bytes;
         let limits = Limits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW), artifact };
         let readers = Readers::new(self.0, errors, files);
-        let definitions = Arc::new(Mutex::new(Recent::new(DEFINITIONS)));
+        let definitions = Arc::new(Mutex::new(RecentCache::new(DEFINITIONS)));
         Ok(SqliteStore(Arc::new(Shared { readers, writer, definitions, limits })))
     }
 }
@@ -316,7 +316,7 @@ impl SqliteStore {
         run: &RunId,
         act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.0.writer.submit(Some(run), Abandoned::Done, act).await
+        self.0.writer.submit(Some(run), AbandonedPolicy::Done, act).await
     }
 }
 
@@ -337,7 +337,7 @@ impl Store for SqliteStore {
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
         let mut record = RunRecord::from_events(&events).ok_or_else(|| StoreError::not_a_start(run))?;
         record.run_id = run.clone();
-        let first = First { record, rows: EventRow::of(run, 0, &events, self.0.limits.event)? };
+        let first = First { record, rows: EventRow::encode_all(run, 0, &events, self.0.limits.event)? };
         self.write(run, move |tables| tables.create(&first)).await
     }
 
@@ -345,7 +345,7 @@ impl Store for SqliteStore {
         let id = run.clone();
         // If the future is dropped, the run must not be opened: without a handle, nothing would
         // close it, and it would stay `busy` for all processes.
-        self.0.writer.submit(Some(run), Abandoned::Left, move |tables| tables.open(&id)).await
+        self.0.writer.submit(Some(run), AbandonedPolicy::Left, move |tables| tables.open(&id)).await
     }
 
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
@@ -356,13 +356,13 @@ impl Store for SqliteStore {
     async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
         // The events are encoded on the caller's thread, so that the single writer thread has less
         // work.
-        let rows = EventRow::of(run, append.after, &append.events, self.0.limits.event)?;
+        let rows = EventRow::encode_all(run, append.after, &append.events, self.0.limits.event)?;
         let id = run.clone();
         self.write(run, move |tables| tables.append(&id, epoch, &append, &rows)).await
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
-        let rows = EventRow::of(run, after, &events, self.0.limits.event)?;
+        let rows = EventRow::encode_all(run, after, &events, self.0.limits.event)?;
         let id = run.clone();
         self.write(run, move |tables| tables.amend(&id, after, &events, &rows)).await
     }
@@ -416,7 +416,7 @@ impl Store for SqliteStore {
         let size = |write: &StateWrite| write.value.as_ref().map_or(0, |value| value.as_str().len());
         let largest = writes.iter().map(size).max().unwrap_or_default();
         row::check_size(largest, self.0.limits.event, format_args!("a value"))?;
-        self.0.writer.submit(None, Abandoned::Done, move |tables| Ok(tables.put_state(&writes)?)).await
+        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| Ok(tables.put_state(&writes)?)).await
     }
 
     async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
@@ -459,7 +459,7 @@ impl Store for SqliteStore {
     async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
         let session = session.to_owned();
         let (runs, loose) =
-            self.0.writer.submit(None, Abandoned::Done, move |tables| tables.delete_session(&session)).await?;
+            self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.delete_session(&session)).await?;
         if loose {
             self.collect_files().await;
         }
@@ -472,7 +472,7 @@ impl Store for SqliteStore {
             return Ok(());
         }
         let put = hash.clone();
-        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.put_definition(&put, &graph)).await?;
+        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.put_definition(&put, &graph)).await?;
         lock(&self.0.definitions).insert(hash, ());
         Ok(())
     }
@@ -518,7 +518,7 @@ impl Store for SqliteStore {
 
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         // A process that never opened a run receives no messages.
-        let Some(owner) = Owner::existing(self.path()) else { return Ok(Vec::new()) };
+        let Some(owner) = ProcessOwner::existing(self.path()) else { return Ok(Vec::new()) };
         self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id())).await
     }
 
@@ -527,7 +527,7 @@ impl Store for SqliteStore {
     }
 
     async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.withdraw(message)).await
+        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.withdraw(message)).await
     }
 }
 

@@ -18,7 +18,7 @@ use super::files::OpenFiles;
 
 /// This process as the owner of runs in one store. The lock file exists as long as this value.
 #[derive(Debug)]
-pub(super) struct Owner {
+pub(super) struct ProcessOwner {
     id: String,
     path: PathBuf,
     file: OpenFiles,
@@ -26,15 +26,15 @@ pub(super) struct Owner {
 }
 
 /// The owner for each store file. All handles of this process share it.
-static OWNERS: Mutex<Vec<(PathBuf, Weak<Owner>)>> = Mutex::new(Vec::new());
+static OWNERS: Mutex<Vec<(PathBuf, Weak<ProcessOwner>)>> = Mutex::new(Vec::new());
 
-impl Owner {
+impl ProcessOwner {
     /// Returns the owner for this process. If none exists, creates and locks its file, and removes
     /// files of ended processes.
     ///
     /// Call this only within a write transaction of the store. Otherwise another process could see
     /// a file that is not locked yet, and remove it as the file of an ended process.
-    pub(super) fn of_this_process(store: &Path) -> io::Result<Arc<Self>> {
+    pub(super) fn for_this_process(store: &Path) -> io::Result<Arc<Self>> {
         let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
         owners.retain(|(_, owner)| owner.strong_count() > 0);
         // If the owner's file was deleted, for example with its folder, other processes would take
@@ -66,7 +66,7 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for ProcessOwner {
     fn drop(&mut self) {
         // If this fails, the next process removes the file.
         let _ = fs::remove_file(&self.path);
@@ -122,20 +122,20 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    use super::{Owner, alive};
+    use super::{ProcessOwner, alive};
 
     #[test]
     fn a_process_whose_file_was_deleted_gets_another() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("runs.db");
-        let first = Owner::of_this_process(&store).unwrap();
-        assert!(Arc::ptr_eq(&first, &Owner::of_this_process(&store).unwrap()));
+        let first = ProcessOwner::for_this_process(&store).unwrap();
+        assert!(Arc::ptr_eq(&first, &ProcessOwner::for_this_process(&store).unwrap()));
         fs::remove_file(&first.path).unwrap();
-        let second = Owner::of_this_process(&store).unwrap();
+        let second = ProcessOwner::for_this_process(&store).unwrap();
         assert_ne!(first.id(), second.id());
         assert_eq!(alive(&store, first.id()).unwrap(), None);
         assert_eq!(alive(&store, second.id()).unwrap(), Some(format!("process {}", std::process::id())));
         drop(first);
-        assert!(Arc::ptr_eq(&second, &Owner::of_this_process(&store).unwrap()));
+        assert!(Arc::ptr_eq(&second, &ProcessOwner::for_this_process(&store).unwrap()));
     }
 }

@@ -9,13 +9,13 @@ use std::hash::Hash;
 /// Values that were inserted or used recently are in the map `young`. When `young` is full, it
 /// becomes `old`, and the previous `old` values are evicted.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub(super) struct RecentCache<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     generation: usize,
 }
 
-impl<K: Clone + Eq + Hash, V> Recent<K, V> {
+impl<K: Clone + Eq + Hash, V> RecentCache<K, V> {
     /// Creates a map that holds at least the last `at_least` used values, and at most twice as
     /// many.
     pub(super) fn new(at_least: usize) -> Self {
@@ -51,11 +51,11 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::Recent;
+    use super::RecentCache;
 
     #[test]
     fn what_is_used_stays_and_the_rest_goes() {
-        let mut recent = Recent::new(10);
+        let mut recent = RecentCache::new(10);
         recent.insert(0, 0);
         for n in 1..1000 {
             recent.insert(n, n);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_value_is_there_once() {
-        let mut recent = Recent::new(2);
+        let mut recent = RecentCache::new(2);
         for n in 0..3 {
             recent.insert(n, n);
         }

@@ -33,7 +33,7 @@ pub(super) struct EventRow {
 impl EventRow {
     /// Encodes the events that follow the event number `after`. Each may have at most `limit`
     /// bytes.
-    pub(super) fn of(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
+    pub(super) fn encode_all(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
         let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
         if after > MOST {
             // A journal cannot have this many events, so the caller's position is wrong.
@@ -156,7 +156,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     })
 }
 
-/// Returns true if a text has the form that the events of all releases have.
+/// Returns true if a string has the form that the events of all releases have.
 fn is_event(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Named {
@@ -188,7 +188,8 @@ pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Res
     Ok(body)
 }
 
-/// Returns an error if a text exceeds the limit of the store. Events have a separate error message.
+/// Returns an error if a string exceeds the limit of the store. Events have a separate error
+/// message.
 pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result<(), StoreError> {
     if bytes as u64 <= limit {
         return Ok(());
@@ -262,7 +263,7 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
 
 /// The columns of a record that change while the run is executed.
 #[derive(PartialEq)]
-pub(super) struct Changing {
+pub(super) struct MutableColumns {
     status: RunStatus,
     pause_reason: Option<PauseReason>,
     definition: Option<Arc<str>>,
@@ -270,7 +271,7 @@ pub(super) struct Changing {
     usage: Option<Usage>,
 }
 
-impl Changing {
+impl MutableColumns {
     pub(super) fn new(record: &RunRecord) -> Self {
         Self {
             status: record.status,

@@ -1,5 +1,5 @@
 //! Session operations: the check when a run of a session is written, the session records, and the
-//! deletion. The queries use the columns of the runs and read no journals.
+//! deletion. The queries use the columns of the runs and do not read journals.
 
 use std::sync::Arc;
 

@@ -48,11 +48,11 @@ pub(crate) struct StoreErrors {
 
 impl StoreErrors {
     pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
-        Self::of(path, settings.busy_timeout)
+        Self::for_path(path, settings.busy_timeout)
     }
 
     /// Creates the errors for a file that is not a store, with the given busy time-out.
-    pub(crate) fn of(path: PathBuf, busy_timeout: Duration) -> Self {
+    pub(crate) fn for_path(path: PathBuf, busy_timeout: Duration) -> Self {
         Self { path: Arc::new(path), busy_timeout }
     }
 

@@ -14,9 +14,9 @@ use agentflow_core::value::Encoded;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::files::OpenFiles;
-use super::owner::{self, Owner};
-use super::recent::Recent;
-use super::row::{self, Changing, EventRow, number};
+use super::owner::{self, ProcessOwner};
+use super::recent::RecentCache;
+use super::row::{self, EventRow, MutableColumns, number};
 use super::session_rows;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
@@ -37,9 +37,9 @@ pub(super) struct Tables {
     errors: StoreErrors,
     files: Arc<OpenFiles>,
     /// This process as an owner, once it has had a run open.
-    owner: Option<Arc<Owner>>,
+    owner: Option<Arc<ProcessOwner>>,
     /// Cached rows of runs that are open in this process.
-    known: Recent<RunId, Known>,
+    known: RecentCache<RunId, Known>,
     /// SQLite's `data_version`. It changes when another connection has written to the file.
     version: i64,
     /// Number of changes of `version`. A cached row with a smaller number must be validated again.
@@ -70,7 +70,7 @@ pub(super) struct First {
 impl Tables {
     pub(super) fn new(opened: Opened) -> Self {
         let Opened { connection, errors, files, wait, .. } = opened;
-        let known = Recent::new(KNOWN);
+        let known = RecentCache::new(KNOWN);
         Self {
             connection,
             errors,
@@ -144,7 +144,7 @@ impl Tables {
             return Err(StoreError::exists(run).into());
         }
         // Keys are a part of the row ids of events, so they must not exceed 31 bits.
-        self.has_key_left()?;
+        self.check_key_left()?;
         let owner = self.owner()?;
         let record = &first.record;
         if let Some(place) = &record.session {
@@ -242,7 +242,7 @@ impl Tables {
             StoreErrorKind::Damaged => Ok(()),
             _ => Err(error),
         })?;
-        self.held_by_nobody_else(run, holder)?;
+        self.check_not_held(run, holder)?;
         // A damaged run may be removed, because it can be neither read nor ended.
         if let Some(status) = status.parse::<RunStatus>().ok().filter(|status| !status.has_ended())
             && self.look_up(run).is_ok()
@@ -300,11 +300,11 @@ impl Tables {
         };
         check_version(run, version, &self.errors)?;
         let status = row::status(&status, version, run, &self.errors)?;
-        self.held_by_nobody_else(run, holder)?;
+        self.check_not_held(run, holder)?;
         Ok(AtRest { key, epoch, status })
     }
 
-    fn held_by_nobody_else(&mut self, run: &RunId, holder: Option<String>) -> Result<(), Failed> {
+    fn check_not_held(&mut self, run: &RunId, holder: Option<String>) -> Result<(), Failed> {
         let owner = self.owner()?;
         match holder.filter(|holder| holder != owner.id()) {
             Some(holder) => match self.alive(&holder)? {
@@ -361,9 +361,9 @@ impl Tables {
         }
         let (key, mut changed) = (known.key, false);
         for event in events {
-            let before = Changing::new(&known.record);
+            let before = MutableColumns::new(&known.record);
             known.record.apply(event);
-            changed |= before != Changing::new(&known.record);
+            changed |= before != MutableColumns::new(&known.record);
         }
         let ended = known.record.status.has_ended();
         self.insert(key, rows)?;
@@ -543,7 +543,7 @@ impl Tables {
     }
 
     /// Returns an error if no key is left. SQLite gives a new run the highest key plus one.
-    fn has_key_left(&self) -> Result<(), Failed> {
+    fn check_key_left(&self) -> Result<(), Failed> {
         let mut select = self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
         match select.query_row([], |row| row.get::<_, i64>(0))? {
             ..row::LAST_KEY => Ok(()),
@@ -552,11 +552,11 @@ impl Tables {
     }
 
     /// Returns this process as an owner of runs.
-    pub(super) fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
+    pub(super) fn owner(&mut self) -> Result<Arc<ProcessOwner>, Failed> {
         if let Some(owner) = &self.owner {
             return Ok(Arc::clone(owner));
         }
-        let owner = Owner::of_this_process(self.errors.path()).map_err(|error| self.no_lock(error))?;
+        let owner = ProcessOwner::for_this_process(self.errors.path()).map_err(|error| self.no_lock(error))?;
         self.owner = Some(Arc::clone(&owner));
         Ok(owner)
     }

@@ -85,7 +85,7 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     let sql = |error| errors.sql(error);
     let wait = settings.busy_timeout.min(ATTEMPT);
     connection.busy_timeout(wait).map_err(sql)?;
-    let version = version_at_once(&connection, &errors)?;
+    let version = version_in_transaction(&connection, &errors)?;
     if version > 0 {
         // This statement changes nothing, but SQLite reports an error if the file is read-only. A
         // lock conflict proves that the file is writable.
@@ -105,7 +105,7 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
         migrate(&mut connection, &errors)?;
     }
     let has_loose_files = artifact_rows::has_loose_files(&connection).map_err(|error| errors.sql(error))?;
-    let files = Arc::new(OpenFiles::of(errors.path()));
+    let files = Arc::new(OpenFiles::for_store(errors.path()));
     Ok(Opened { connection, errors, files, wait, has_loose_files })
 }
 
@@ -144,7 +144,7 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
 
 /// Returns the version of the tables, read in one transaction. Another process may be creating the
 /// tables.
-fn version_at_once(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
+fn version_in_transaction(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|error| errors.sql(error))?;
     version(&moment, errors)
 }

@@ -4,10 +4,10 @@
 //! transaction is on the disk. If a run writes alone and the disk is fast, the request is executed
 //! on the caller's thread instead (`pace.rs`).
 //!
-//! The thread holds no handle of the store. It ends when the last handle is dropped and its queue
-//! is empty. While another process has the file locked, the thread waits, so that no run fails. It
-//! stops waiting only after all handles are dropped. A caller's thread never waits for a lock or
-//! for another write.
+//! The thread does not hold a handle of the store. It ends when the last handle is dropped and its
+//! queue is empty. While another process has the file locked, the thread waits, so that no run
+//! fails. It stops waiting only after all handles are dropped. A caller's thread never waits for a
+//! lock or for another write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -55,7 +55,7 @@ struct WriterThread {
 
 /// The treatment of a request whose future is dropped before the request is executed.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Abandoned {
+pub(super) enum AbandonedPolicy {
     /// The request is executed.
     Done,
     /// The request is skipped, because its result would be lost.
@@ -96,7 +96,7 @@ impl Writer {
     pub(super) fn submit<T: Send + 'static>(
         &self,
         run: Option<&RunId>,
-        abandoned: Abandoned,
+        abandoned: AbandonedPolicy,
         mut act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         if let Some(done) = run.and_then(|run| self.at_once(run, &mut act)) {
@@ -131,7 +131,7 @@ impl Writer {
         }
         let begun = Instant::now();
         tables.patient(false).ok()?;
-        let done = within_one(tables, |tables| match act(tables) {
+        let done = in_transaction(tables, |tables| match act(tables) {
             Ok(value) => Ok(Ok(value)),
             Err(Failed::Refused(error)) => Ok(Err(error)),
             Err(Failed::Sql(error)) => Err(error),
@@ -168,7 +168,7 @@ trait Job: Send {
 
 struct Request<F, T> {
     run: Option<RunId>,
-    abandoned: Abandoned,
+    abandoned: AbandonedPolicy,
     act: F,
     result: Option<Result<T, StoreError>>,
     reply: Option<oneshot::Sender<Result<T, StoreError>>>,
@@ -180,7 +180,7 @@ where
     T: Send,
 {
     fn act(&mut self, tables: &mut Tables) -> Result<(), rusqlite::Error> {
-        if self.abandoned == Abandoned::Left && self.reply.as_ref().is_none_or(oneshot::Sender::is_closed) {
+        if self.abandoned == AbandonedPolicy::Left && self.reply.as_ref().is_none_or(oneshot::Sender::is_closed) {
             return Ok(());
         }
         self.result = Some(match (self.act)(tables) {
@@ -244,7 +244,7 @@ impl Work {
     /// Executes all requests in one transaction. If the transaction fails, executes each request in
     /// a separate transaction.
     fn commit(&mut self, jobs: &mut [Box<dyn Job>]) {
-        match self.patiently(jobs) {
+        match self.commit_when_unlocked(jobs) {
             Ok(()) => {}
             // A request that exceeds the space or hits a damaged page must not undo the others.
             Err(Failed::Sql(_)) if jobs.len() > 1 => {
@@ -265,7 +265,7 @@ impl Work {
     }
 
     /// Executes the requests in one transaction. Waits while another process has the file locked.
-    fn patiently(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
+    fn commit_when_unlocked(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
         let begun = Instant::now();
         let mut spoken: Option<Duration> = None;
         loop {
@@ -322,11 +322,11 @@ fn names(jobs: &[Box<dyn Job>]) -> String {
 }
 
 fn together(tables: &mut Tables, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
-    within_one(tables, |tables| jobs.iter_mut().try_for_each(|job| job.act(tables)))
+    in_transaction(tables, |tables| jobs.iter_mut().try_for_each(|job| job.act(tables)))
 }
 
 /// Executes an operation in a transaction. Rolls back after an error.
-fn within_one<T>(
+fn in_transaction<T>(
     tables: &mut Tables,
     act: impl FnOnce(&mut Tables) -> Result<T, rusqlite::Error>,
 ) -> Result<T, Failed> {

@@ -15,7 +15,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::api_description::ApiAuth;
-use super::oauth_access::{KeptTokens, OAuthClient};
+use super::oauth_access::{OAuthClient, TokenCache};
 use crate::http::http_exchange::without_key;
 use crate::http::http_target::{Targets, may_have_key};
 use crate::http::oauth_tokens::basic;
@@ -45,7 +45,7 @@ pub struct ApiAccess {
     given: BTreeMap<String, Secret>,
     secrets: Arc<dyn SecretProvider>,
     /// Access tokens that were obtained with these keys.
-    pub(crate) tokens: Arc<KeptTokens>,
+    pub(crate) tokens: Arc<TokenCache>,
     pub(crate) max_bytes: usize,
     pub(crate) timeout: Duration,
     pub(crate) max_retries: u32,
@@ -79,7 +79,7 @@ impl ApiAccess {
     ///
     /// If the program did not write the address of a tool, the tool's key is sent only to the
     /// default port of the scheme, unless the host is listed with another port. A tool cannot be
-    /// built if an entry has another form, such as a URL.
+    /// built if an entry has a different form, such as a URL.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.name_hosts(hosts);
@@ -281,7 +281,7 @@ impl Keys {
         }
     }
 
-    /// Returns a text with the keys masked.
+    /// Returns a string with the keys masked.
     pub(crate) fn masked(&self, text: &str) -> String {
         self.hidden.iter().fold(text.to_owned(), |text, key| without_key(&text, key))
     }

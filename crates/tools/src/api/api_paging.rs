@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, LINK};
 use serde_json::Value;
 
 use super::api_description::Paging;
-use super::url_template::{leads_out, plain_text};
+use super::url_template::{has_dot_segment, plain_text};
 use crate::http::http_target::host_of;
 use crate::json_path::BoundedPath;
 use agentflow_core::tool::ToolError;
@@ -93,7 +93,7 @@ impl Pages<'_> {
             let (to, from) = (host_of(&next), host_of(&self.first));
             return wrong(format!("the next page is said to be at `{to}`, and only `{from}` itself is called for it"));
         }
-        if self.base_path.is_some_and(|base| !next.path().starts_with(base) || leads_out(next.path())) {
+        if self.base_path.is_some_and(|base| !next.path().starts_with(base) || has_dot_segment(next.path())) {
             return wrong("the address of the next page is not below the base address of the tool".to_owned());
         }
         Ok(next)

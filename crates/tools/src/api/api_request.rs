@@ -49,7 +49,7 @@ impl CheckedApi {
         // Continue after a mistake, so that all mistakes are reported at once.
         let template = UrlTemplate::parse(&described.url).map_err(|problem| problems.push(problem)).ok();
         for (argument, parameter) in &described.parameters {
-            of_parameter(argument, parameter, &mut problems);
+            check_parameter(argument, parameter, &mut problems);
         }
         places(&described, template.as_ref(), &method, &mut problems);
         // A header may be set by an argument, a fixed value, the key or the idempotency key, but
@@ -186,7 +186,7 @@ pub(crate) fn check_name(name: &str, description: &str, problems: &mut Vec<Strin
     }
 }
 
-fn of_parameter(argument: &str, parameter: &ApiParameter, problems: &mut Vec<String>) {
+fn check_parameter(argument: &str, parameter: &ApiParameter, problems: &mut Vec<String>) {
     if let Err(problem) = SchemaCheck::tolerant(&parameter.schema) {
         problems.push(format!("the schema of `{argument}`: {problem}"));
     }

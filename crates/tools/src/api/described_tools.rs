@@ -11,12 +11,12 @@ use super::graphql_tool::GraphqlTool;
 use super::open_api::OpenApi;
 use agentflow_core::tool::FnTool;
 
-/// Maximum size of a text in bytes, which is the limit of an OpenAPI document.
+/// Maximum size of a description in bytes, which is the limit of an OpenAPI document.
 pub const MOST_BYTES: usize = 4 << 20;
 
-/// Returns the tools of a text and the errors of those that cannot be created. `keys` maps names of
-/// OpenAPI security schemes to names of keys. An invalid operation of an OpenAPI document does not
-/// affect the others.
+/// Returns the tools of a description and the errors of those that cannot be created. `keys` maps
+/// names of OpenAPI security schemes to names of keys. An invalid operation of an OpenAPI document
+/// does not affect the others.
 pub fn described_tools(
     text: &str,
     access: &ApiAccess,

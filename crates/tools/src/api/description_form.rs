@@ -10,7 +10,7 @@ use serde_path_to_error::{Path, Segment};
 /// Maximum number of mistakes that are reported for one text.
 const MOST: usize = 20;
 
-/// Parses a text of at most `most_bytes` bytes.
+/// Parses a string of at most `most_bytes` bytes.
 ///
 /// # Errors
 /// One message for each place that cannot be parsed.

@@ -53,7 +53,7 @@ impl<'d> OAuthClient<'d> {
 /// The cached tokens of all clients of an [`ApiAccess`]. The lock is held during a token request,
 /// so concurrent calls wait for it instead of sending their own.
 #[derive(Default)]
-pub(crate) struct KeptTokens(Mutex<BTreeMap<[String; 4], Kept>>);
+pub(crate) struct TokenCache(Mutex<BTreeMap<[String; 4], Kept>>);
 
 #[derive(Default)]
 struct Kept {

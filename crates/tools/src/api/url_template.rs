@@ -59,7 +59,7 @@ impl UrlTemplate {
         }
         // URL parsers resolve plain dot segments, and servers decode and resolve encoded ones, so
         // the requested path would differ.
-        if leads_out(path.trim()) || path.chars().any(char::is_control) {
+        if has_dot_segment(path.trim()) || path.chars().any(char::is_control) {
             return wrong("has a part `.` or `..` or a control character in its path; write the path that is meant");
         }
         let (mut marked, mut names, mut open) = (String::new(), Vec::new(), path);
@@ -162,7 +162,7 @@ fn fits(value: &str) -> Result<(), String> {
     if value.chars().any(char::is_control) {
         return Err("a part of a path has no control characters; leave them out".to_owned());
     }
-    match leads_out(value) {
+    match has_dot_segment(value) {
         true => Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`")),
         false => Ok(()),
     }
@@ -170,7 +170,7 @@ fn fits(value: &str) -> Result<(), String> {
 
 /// Returns `true` if a path has a segment `.` or `..`, including forms that are encoded several
 /// times.
-pub(crate) fn leads_out(path: &str) -> bool {
+pub(crate) fn has_dot_segment(path: &str) -> bool {
     let mut decoded = path.to_ascii_lowercase();
     // Repeated, because a value may be encoded several times.
     for _ in 0..3 {

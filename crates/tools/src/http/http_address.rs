@@ -14,7 +14,7 @@ use agentflow_core::model::Secret;
 
 /// Headers whose values are not secret.
 const PLAIN_HEADERS: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
-/// Minimum number of bytes of a secret. Shorter texts would be found everywhere.
+/// Minimum number of bytes of a secret. Shorter strings would be found everywhere.
 const SHORTEST: usize = 6;
 
 /// URL of a server with the credentials and headers of each request.
@@ -33,7 +33,7 @@ impl HttpAddress {
     /// Checks the URL and the headers.
     ///
     /// # Errors
-    /// A sentence that describes the invalid part.
+    /// A message that describes the invalid part.
     pub fn check(&self) -> Result<(), String> {
         self.url()?;
         self.header_map().map(drop)
@@ -42,7 +42,7 @@ impl HttpAddress {
     /// Returns the address.
     ///
     /// # Errors
-    /// A sentence about an address that cannot be used.
+    /// A message about an address that cannot be used.
     pub fn url(&self) -> Result<Url, String> {
         let url: Url =
             self.url.parse().map_err(|error| format!("`{}` is not an address: {error}", self.masked(&self.url)))?;
@@ -55,12 +55,12 @@ impl HttpAddress {
     /// Returns all headers.
     ///
     /// # Errors
-    /// A sentence about an invalid header.
+    /// A message about an invalid header.
     pub fn header_map(&self) -> Result<HashMap<HeaderName, HeaderValue>, String> {
         self.headers.iter().map(|(name, value)| secret_header(name, value)).collect()
     }
 
-    /// Replaces all secrets of this address in a text with `***`.
+    /// Replaces all secrets of this address in a string with `***`.
     pub fn masked(&self, text: &str) -> String {
         let secrets = self.key_of_address().into_iter().chain(self.sent_secrets());
         secrets.fold(text.to_owned(), |text, secret| mask::without(&text, &secret, "***").unwrap_or(text))

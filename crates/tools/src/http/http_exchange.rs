@@ -15,7 +15,7 @@ use agentflow_core::tool::ToolError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Minimum length of a masked key. Shorter keys occur in too many texts by chance.
+/// Minimum length of a masked key. Shorter keys occur in too many strings by chance.
 const SHORTEST_KEY: usize = 6;
 
 /// Headers that a caller must not set. They describe the connection and its message, claim an
@@ -63,7 +63,7 @@ pub(crate) fn may_be_plain(addresses: &[SocketAddr]) -> bool {
 }
 
 /// A failed request without an answer.
-pub(crate) struct Unsent {
+pub(crate) struct SendError {
     pub(crate) error: ToolError,
     /// `true` if no connection was made, so that the server cannot have received the request.
     #[cfg(feature = "api")]
@@ -78,9 +78,9 @@ pub(crate) async fn send(
     method: &Method,
     headers: HeaderMap,
     body: Option<&str>,
-) -> Result<Response, Unsent> {
+) -> Result<Response, SendError> {
     let host = host_of(url);
-    let client = pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| Unsent {
+    let client = pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| SendError {
         error: ToolError::new(error.to_string()),
         #[cfg(feature = "api")]
         unconnected: false,
@@ -90,7 +90,7 @@ pub(crate) async fn send(
         Some(body) => request.body(body.to_owned()),
         None => request,
     };
-    request.send().await.map_err(|error| Unsent {
+    request.send().await.map_err(|error| SendError {
         error: ToolError::new(format!("`{host}` did not answer: {}", innermost_cause(&error))),
         #[cfg(feature = "api")]
         unconnected: error.is_connect(),
@@ -112,7 +112,7 @@ pub(crate) async fn body_of(response: &mut Response, max_bytes: usize) -> Result
     Ok(read)
 }
 
-/// Masks a key in a text, which a server may have sent back. If the key is two words such as
+/// Masks a key in a string, which a server may have sent back. If the key is two words such as
 /// `Bearer KEY`, the second word is masked too.
 pub(crate) fn without_key(text: &str, key: &str) -> String {
     // A header value may be `Bearer KEY`; a server may repeat only the key.

@@ -38,7 +38,7 @@ impl HttpRequest {
         }
     }
 
-    /// Sends a text and returns the status of the answer.
+    /// Sends a string and returns the status of the answer.
     ///
     /// # Errors
     /// The address is refused, or the server does not answer within the time limit.

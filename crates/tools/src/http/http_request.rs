@@ -41,7 +41,7 @@ const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST
 /// redirects, the HTTP status (errors included), selected headers, and the body as JSON if the
 /// server declares it as JSON, otherwise as UTF-8 text.
 ///
-/// Another party may have told the model what to request, for example in a text that the model has
+/// Another party may have told the model what to request, for example in text that the model has
 /// read. Therefore:
 ///
 /// - **Addresses**: Only addresses of the public internet are connected to, and those that a
@@ -116,8 +116,8 @@ impl HttpRequest {
     ///
     /// An entry is a name such as `api.example.org`, a pattern such as `*.example.org` for all
     /// subdomains, or an IP address. With a port, as in `api.example.org:8443`, only that port is
-    /// allowed. The address guard applies in addition. If an entry has another form, such as a URL,
-    /// an agent with the tool is not [built](agentflow_core::Error::Build).
+    /// allowed. The address guard applies in addition. If an entry has a different form, such as a
+    /// URL, an agent with the tool is not [built](agentflow_core::Error::Build).
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.name_hosts(hosts);
@@ -365,7 +365,7 @@ impl HttpRequest {
         Ok(Answer { url: self.masked(url.as_str()), status, headers, body })
     }
 
-    /// Masks the keys in a text, which a server may have sent back.
+    /// Masks the keys in a string, which a server may have sent back.
     fn masked(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| without_key(&text, secret.value.expose()))
     }

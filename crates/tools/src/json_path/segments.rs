@@ -14,7 +14,7 @@ pub(super) struct PathSegment {
     pub(super) filter_steps: u64,
     /// Number of nested parts of its filters that visit the places below the child.
     pub(super) filter_depth: u32,
-    /// Steps for each 64 bytes of a text that a regular expression of a filter reads.
+    /// Steps for each 64 bytes of a string that a regular expression of a filter reads.
     pub(super) pattern_steps: u64,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn outside_of_quotes(text: &str, mut visit: impl FnMut(usize, char, u
     }
 }
 
-/// Finds the end of the bracket with which a text begins.
+/// Finds the end of the bracket with which a string begins.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut end = None;
     outside_of_quotes(text, |at, letter, open| {

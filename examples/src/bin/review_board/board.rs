@@ -158,11 +158,11 @@ async fn specialist(
 async fn judge(cx: &Context, criterion: String, opinion: String) -> Result<Verdict>;
 
 /// The agents that make the final decision. One of them has the conversation at a time.
-pub(crate) struct LastWord(Agent<Decision>);
+pub(crate) struct DecidingAgent(Agent<Decision>);
 
 /// Builds the deciding agents. The arbiter decides if all criteria are met. Otherwise it hands the
 /// conversation off to the owner, who sees all of it and answers instead.
-pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelSource>) -> Result<LastWord> {
+pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelSource>) -> Result<DecidingAgent> {
     let arbiter = Agent::new(arbiter)
         .name("arbiter")
         .instruct(
@@ -173,7 +173,7 @@ pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelS
     let owner = Agent::new(owner).name("owner").instruct(
         "You own the product. The arbiter transfers to you what is not met: say whether the proposal is accepted all the same.",
     );
-    Ok(LastWord(Team::new(arbiter, &["owner"]).agent(owner, &[]).build()?))
+    Ok(DecidingAgent(Team::new(arbiter, &["owner"]).agent(owner, &[]).build()?))
 }
 
 /// A board reviews a proposal.
@@ -253,7 +253,7 @@ async fn decide(cx: &Context, board: Board) -> Result<Report> {
         accepted.iter().map(|work| format!("{}: {}", work.assignment.by.name(), work.opinion.text)).collect();
     let reasons: Vec<String> = unmet.iter().map(|unmet| format!("{}: {}", unmet.by.name(), unmet.criterion)).collect();
     let asked = json!({"opinions": opinions, "not_met": reasons, "remarks": remarks}).to_string();
-    let last: Inject<LastWord> = cx.inject()?;
+    let last: Inject<DecidingAgent> = cx.inject()?;
     let decision = last.0.run_in(cx, asked).await?.into_output();
 
     let mut text = format!("{}: {}\n", if decision.accept { "accepted" } else { "refused" }, decision.why);

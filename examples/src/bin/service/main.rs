@@ -51,7 +51,7 @@ const REST: Duration = Duration::from_secs(8);
 /// Time limit of a health check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-struct Serving {
+struct ServeOptions {
     listen: SocketAddr,
     hosts: Vec<String>,
     store: PathBuf,
@@ -62,8 +62,8 @@ struct Serving {
 }
 
 enum Arguments {
-    Serve(Serving),
-    Tools(Serving),
+    Serve(ServeOptions),
+    Tools(ServeOptions),
     Check(SocketAddr),
 }
 
@@ -71,7 +71,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (listen, store) = (([127, 0, 0, 1], 8080).into(), "service.db".into());
     let mut serving =
-        Serving { listen, hosts: Vec::new(), store, mcp: variable("MCP_URL"), token: variable("SERVICE_TOKEN") };
+        ServeOptions { listen, hosts: Vec::new(), store, mcp: variable("MCP_URL"), token: variable("SERVICE_TOKEN") };
     let mut only_tools = false;
     let address = |text: String| text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"));
     while let Some(argument) = given.next() {
@@ -155,7 +155,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
+async fn serve(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> {
     // Registered before other work, so that no signal is missed.
     let mut asked_to_end = end_signals()?;
     let mut builder = Runtime::builder().store(SqliteStore::open(&serving.store).await?);
@@ -202,7 +202,7 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Serves only the tools of this program, for a second container next to the service.
-async fn serve_tools(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
+async fn serve_tools(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> {
     let mut asked_to_end = end_signals()?;
     let runtime = Runtime::builder().build();
     let server = McpServer::from_runtime(&runtime).tools(["count_words", "longest_word"]).allow_hosts(serving.hosts);

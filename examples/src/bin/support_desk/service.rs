@@ -113,7 +113,7 @@ async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer
 }
 
 /// Streams the events of a run as server-sent events: first the past ones, then each new one. A
-/// client that reconnects continues after `Last-Event-ID`.
+/// client that reconnects continues after `LastStepEvent-Event-ID`.
 async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers: HeaderMap) -> Answer<Response> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
     let events = runtime.events(&RunId::new(run), 0).await?;

@@ -18,7 +18,7 @@ use agentflow::store::{RunFilter, RunStatus, SqliteStore, StoreErrorKind};
 use agentflow::{Agent, Error, Result, RunId, Runtime, Workflow};
 use agentflow_tests::kill::WordFile;
 use flows::EffectFile;
-use operator::{Mood, Operator};
+use operator::{Operator, OperatorMode};
 
 /// Workflow forms; there are two runs of each. The second may be cancelled.
 const FORMS: [&str; 7] = ["office", "gates", "forms", "long", "broken", "many", "solo"];
@@ -40,7 +40,7 @@ async fn main() -> Result<()> {
     let result = match what.as_str() {
         "host" => host(&folder, &words, seed, has("operate"), has("twin"), has("double")).await,
         "operator" => {
-            let mood = if has("helpful") { Mood::Helpful } else { Mood::Fickle };
+            let mood = if has("helpful") { OperatorMode::Helpful } else { OperatorMode::Fickle };
             match open(&folder).await {
                 Ok(store) => operators(&Runtime::builder().store(store).build(), &words, seed, mood).await,
                 Err(error) => Err(error),
@@ -59,7 +59,7 @@ async fn open(folder: &Path) -> Result<SqliteStore> {
 }
 
 /// Runs several operators concurrently, since each waits for the outcome of its request.
-async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: Mood) -> Result<()> {
+async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: OperatorMode) -> Result<()> {
     let one = |at: u64| {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(at));
         let cancels = if seed % 4 == 1 { 100 } else { 12 };
@@ -73,7 +73,7 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
     if operate {
         let (runtime, words) = (host.runtime.clone(), words.clone());
         tokio::spawn(async move {
-            match operators(&runtime, &words, seed, Mood::Fickle).await {
+            match operators(&runtime, &words, seed, OperatorMode::Fickle).await {
                 // The process is ending and has closed the store.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Io => {}
                 Err(error) => words.complain(&format!("operator ends: {error}")).expect("it is kept"),

@@ -10,7 +10,7 @@ use agentflow_tests::kill::{Look, WordFile};
 
 /// Requests that the operator may send.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum OperatorMode {
     /// Also sends requests that nothing requires, such as cancel and pause.
     Fickle,
     /// Sends only the requests that a run needs in order to end.
@@ -21,7 +21,7 @@ pub(crate) struct Operator {
     pub(crate) runtime: Runtime,
     pub(crate) words: WordFile,
     pub(crate) random: fastrand::Rng,
-    pub(crate) mood: Mood,
+    pub(crate) mood: OperatorMode,
     /// Probability of cancelling a cancellable run at each inspection, in 256ths. A high value also
     /// hits runs that have just started a step.
     pub(crate) cancels: u8,
@@ -54,10 +54,10 @@ impl Operator {
         if look.end.is_none() {
             due.extend(look.asking.iter().map(|node| ("answer", node.clone())));
             due.extend(look.interrupted.iter().map(|node| ("retry", whole(node).to_owned())));
-            if look.paused && (self.mood == Mood::Helpful || self.random.u8(..) < 90) {
+            if look.paused && (self.mood == OperatorMode::Helpful || self.random.u8(..) < 90) {
                 due.push(("unpause", String::new()));
             }
-            if self.mood == Mood::Fickle {
+            if self.mood == OperatorMode::Fickle {
                 if !look.paused && self.random.u8(..) < 20 {
                     due.push(("pause", String::new()));
                 }

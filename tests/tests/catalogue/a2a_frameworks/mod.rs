@@ -38,7 +38,7 @@ struct Far {
 
 /// Content of a stream.
 #[derive(Default)]
-struct Streamed {
+struct StreamContent {
     /// Texts of the status messages.
     said: Vec<String>,
     /// Texts of the artifacts, in order of arrival.
@@ -49,7 +49,7 @@ struct Streamed {
     state: Option<A2aTaskState>,
 }
 
-impl Streamed {
+impl StreamContent {
     fn add(&mut self, update: &A2aUpdate) {
         let parts = match update {
             A2aUpdate::Task(task) => {
@@ -129,10 +129,10 @@ impl Far {
     }
 
     /// Sends a text and reads the stream to its end.
-    async fn stream(&self, text: &str) -> Streamed {
+    async fn stream(&self, text: &str) -> StreamContent {
         let message = A2aMessage::user_text(text);
         let mut stream = within("the stream", self.client.stream(&message)).await.unwrap();
-        let mut streamed = Streamed::default();
+        let mut streamed = StreamContent::default();
         while let Some(update) = within("the next event", stream.next()).await {
             streamed.add(&update.unwrap());
         }
@@ -150,7 +150,7 @@ impl Far {
     async fn cancel(&self) -> [A2aTaskState; 3] {
         let message = A2aMessage::user_text("slow");
         let mut stream = within("the stream", self.client.stream(&message)).await.unwrap();
-        let (mut streamed, mut task) = (Streamed::default(), String::new());
+        let (mut streamed, mut task) = (StreamContent::default(), String::new());
         while streamed.state != Some(A2aTaskState::Working) {
             let update = within("the task to begin", stream.next()).await.unwrap().unwrap();
             task = update.task_id().unwrap().to_owned();

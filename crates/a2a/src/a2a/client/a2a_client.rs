@@ -16,8 +16,8 @@ use super::memory_link::{Link, MEMORY};
 use super::operation::{A2aTaskQuery, Operation};
 use super::peer::{Peer, Settings};
 use super::relay_model::A2aRelay;
-use super::remote_tool::AgentTools;
-use super::update_stream::{A2aStream, Following};
+use super::remote_tool::A2aToolset;
+use super::update_stream::{A2aStream, UpdateReader};
 use agentflow_core::model::Secret;
 use agentflow_core::tool::{IntoTools, ToolList, ToolPolicy, ToolsetRef};
 use agentflow_tools::__private::HttpAddress;
@@ -129,7 +129,7 @@ impl A2aClient {
         asked(&self.peer, message, |_| {}).await
     }
 
-    /// Builds the message that answers a task's question with a text, in the form that its server
+    /// Builds the message that answers a task's question with text, in the form that its server
     /// expects: a function response for google-adk, a value to resume with for LangGraph, text for
     /// other servers. The message is not sent.
     ///
@@ -162,7 +162,7 @@ impl A2aClient {
     /// As [`send`](Self::send), from this method or as the last item of the stream.
     pub async fn stream(&self, message: &A2aMessage) -> Result<A2aStream, A2aError> {
         let operation = Operation::stream(message, &self.peer.settings.output_modes);
-        let following = Following::open(Arc::clone(&self.peer), operation, message.task_id.as_deref()).await?;
+        let following = UpdateReader::open(Arc::clone(&self.peer), operation, message.task_id.as_deref()).await?;
         Ok(A2aStream::new(following))
     }
 
@@ -173,7 +173,7 @@ impl A2aClient {
     /// [`UnsupportedOperation`](super::super::A2aErrorCode::UnsupportedOperation) if the task has
     /// ended.
     pub async fn subscribe(&self, task: &str) -> Result<A2aStream, A2aError> {
-        let following = Following::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task)).await?;
+        let following = UpdateReader::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task)).await?;
         Ok(A2aStream::new(following))
     }
 
@@ -218,7 +218,7 @@ impl A2aClient {
     /// # Errors
     /// [`A2aError::Refused`] with
     /// [`PushNotificationNotSupported`](super::super::A2aErrorCode::PushNotificationNotSupported)
-    /// if the agent sends no notifications, and with
+    /// if the agent does not send notifications, and with
     /// [`InvalidParams`](super::super::A2aErrorCode::InvalidParams) if it does not accept the
     /// address.
     pub async fn create_push_config(&self, task: &str, config: &A2aPushConfig) -> Result<A2aPushConfig, A2aError> {
@@ -330,9 +330,9 @@ impl A2aClientBuilder {
     /// a task. Default: the model reads the question and answers it with another call. A node of a
     /// graph always asks a person.
     ///
-    /// The question belongs to the run. [`Runtime::approvals`](agentflow_core::Runtime::approvals) lists it
-    /// at a path below the call, and a text answers it. It survives restarts. In a run without a
-    /// store no person can be asked, so the model reads the question.
+    /// The question belongs to the run. [`Runtime::approvals`](agentflow_core::Runtime::approvals)
+    /// lists it at a path below the call; its answer is a string. The question survives restarts.
+    /// In a run without a store no person can be asked, so the model reads the question.
     pub fn asks_people(mut self) -> Self {
         self.settings.asks_people = true;
         self
@@ -401,7 +401,7 @@ impl A2aClientBuilder {
         address.check().map_err(unusable)?;
         let tool: Arc<str> = format!("a2a.{name}").into();
         let peer = Arc::new(Peer::new((name, tool), address, link, settings));
-        let toolset = ToolsetRef::new(AgentTools { peer: Arc::clone(&peer) });
+        let toolset = ToolsetRef::new(A2aToolset { peer: Arc::clone(&peer) });
         Ok(A2aClient { peer, toolset })
     }
 }

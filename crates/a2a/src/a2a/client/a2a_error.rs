@@ -119,7 +119,7 @@ impl A2aError {
     }
 
     /// Returns `true` if the transport failed, so that another attempt may succeed.
-    pub(super) fn is_of_transport(&self) -> bool {
+    pub(super) fn is_transport_error(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Silent { .. } | Self::Lost { .. })
     }
 

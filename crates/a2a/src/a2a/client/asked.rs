@@ -12,7 +12,7 @@ use super::langgraph_thread::with_thread_questions;
 use super::operation::Operation;
 use super::peer::Peer;
 use super::task_question::{NO_QUESTION, NOT_SHOWN, parts_from_text, questions_of};
-use super::update_stream::Following;
+use super::update_stream::UpdateReader;
 
 /// First and maximum pause between two polls of a task.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -52,7 +52,7 @@ async fn streamed(
 ) -> Result<A2aAnswer, A2aError> {
     let operation = Operation::stream(message, &peer.settings.output_modes);
     let name = operation.name;
-    let mut stream = Following::open(Arc::clone(peer), operation, message.task_id.as_deref()).await?;
+    let mut stream = UpdateReader::open(Arc::clone(peer), operation, message.task_id.as_deref()).await?;
     let mut known: Option<Box<A2aTask>> = None;
     let mut is_whole = true;
     while let Some(update) = stream.next().await {
@@ -79,7 +79,7 @@ async fn streamed(
         if let Some(task) = known.take_if(|task| is_settled(task)) {
             return Ok(A2aAnswer::Task(match is_whole {
                 true => task,
-                false => with_question(peer.ask(&Operation::get(&task.id, None)).await?, *task),
+                false => restore_question(peer.ask(&Operation::get(&task.id, None)).await?, *task),
             }));
         }
     }
@@ -88,7 +88,7 @@ async fn streamed(
 
 /// Adds the question that the stream contained to a fetched task, because some servers show a
 /// question only once.
-fn with_question(mut task: Box<A2aTask>, streamed: A2aTask) -> Box<A2aTask> {
+fn restore_question(mut task: Box<A2aTask>, streamed: A2aTask) -> Box<A2aTask> {
     if task.status.state == A2aTaskState::InputRequired && questions_of(&task).is_err() {
         task.status.message = task.status.message.or(streamed.status.message);
         task.artifacts.extend(streamed.artifacts);
@@ -115,14 +115,14 @@ async fn polled(
         pause = (pause * 2).min(PAUSE.1);
         match peer.ask::<Box<A2aTask>>(&Operation::get(&task.id, None)).await {
             Ok(now) => (task, failures) = (now, 0),
-            Err(error) if error.is_of_transport() && failures < MOST_FAILURES => failures += 1,
+            Err(error) if error.is_transport_error() && failures < MOST_FAILURES => failures += 1,
             Err(error) => return Err(error),
         }
     }
     Ok(A2aAnswer::Task(task))
 }
 
-/// Builds the message that answers a task with a text, in the form that its server expects. If the
+/// Builds the message that answers a task with text, in the form that its server expects. If the
 /// server does not return the task, or the task does not wait for input, the text is sent
 /// unchanged.
 ///
@@ -146,7 +146,7 @@ pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Res
             };
             match asking {
                 Some(asking) => asking,
-                None if has_said(&shown) => return Ok(plain()),
+                None if has_agent_text(&shown) => return Ok(plain()),
                 None => return Err(peer.unanswerable(NOT_SHOWN)),
             }
         }
@@ -160,7 +160,7 @@ pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Res
 
 /// Returns `true` if the newest message of the agent in the history has text, which may be its
 /// question.
-fn has_said(task: &A2aTask) -> bool {
+fn has_agent_text(task: &A2aTask) -> bool {
     let newest = task.history.iter().rfind(|message| message.role == A2aRole::Agent);
     newest.is_some_and(|message| !message.text().trim().is_empty())
 }
@@ -176,7 +176,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    pub(super) fn of(peer: &Arc<Peer>, task: String) -> Self {
+    pub(super) fn new(peer: &Arc<Peer>, task: String) -> Self {
         Self { peer: Arc::clone(peer), task: Some(task) }
     }
 

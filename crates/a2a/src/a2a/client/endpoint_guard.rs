@@ -1,5 +1,5 @@
-//! Agents of other programs that a document names by an address: the addresses that may be connected to, and the tool of
-//! each. It connects to no agent.
+//! Remote agents (A2A) that a document names by their address: the addresses that may be connected
+//! to, and the tool of each. It connects to no agent.
 
 use agentflow_core::__private::extension::{RuntimeParts, ToolAddresses, with_part};
 use agentflow_core::__private::inventory;
@@ -12,7 +12,7 @@ use super::endpoint_tool::endpoint_tool;
 /// The addresses that documents of a runtime may name.
 struct EndpointGuard(AddressGuard);
 
-/// Settings of a runtime for agents of other programs. It is in the prelude.
+/// Settings of a runtime for remote agents (A2A). It is in the prelude.
 pub trait A2aRuntime: Sized {
     /// Sets the addresses that documents may name as the `endpoint` of an agent. Default: the public internet. The address is
     /// checked when the node starts, after its host was resolved. A node whose agent has another address fails. Agents of an

@@ -105,7 +105,7 @@ impl A2aTaskQuery {
 }
 
 /// An HTTP request for an operation.
-pub(super) struct Wire {
+pub(super) struct OperationRequest {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) body: Option<Value>,
@@ -195,13 +195,24 @@ impl Operation {
     ///
     /// # Errors
     /// A message, if the id of the task or of a configuration cannot be part of a URL.
-    pub(super) fn wire(&self, binding: Binding, url: &Url, tenant: Option<&str>, id: u64) -> Result<Wire, String> {
+    pub(super) fn wire(
+        &self,
+        binding: Binding,
+        url: &Url,
+        tenant: Option<&str>,
+        id: u64,
+    ) -> Result<OperationRequest, String> {
         match binding {
             Binding::JsonRpc => {
                 let mut params = self.params.clone();
                 params.extend(tenant.map(|tenant| ("tenant".to_owned(), tenant.into())));
                 let body = json!({"jsonrpc": "2.0", "id": id, "method": self.name, "params": params});
-                Ok(Wire { method: Method::POST, url: url.clone(), body: Some(body), media_type: "application/json" })
+                Ok(OperationRequest {
+                    method: Method::POST,
+                    url: url.clone(),
+                    body: Some(body),
+                    media_type: "application/json",
+                })
             }
             Binding::HttpJson => self.resource(url, tenant),
         }
@@ -209,7 +220,7 @@ impl Operation {
 
     /// Builds a request of the HTTP+JSON binding. Parameters that are not part of the path are sent
     /// in the body of a `POST`, or in the query otherwise.
-    fn resource(&self, base: &Url, tenant: Option<&str>) -> Result<Wire, String> {
+    fn resource(&self, base: &Url, tenant: Option<&str>) -> Result<OperationRequest, String> {
         let mut params = self.params.clone();
         // The URL parser would drop an empty segment and resolve `.` and `..`, so such an id would
         // change the path.
@@ -258,7 +269,7 @@ impl Operation {
             let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             url.query_pairs_mut().append_pair(name, &text);
         }
-        Ok(Wire { method, url, body, media_type: "application/a2a+json" })
+        Ok(OperationRequest { method, url, body, media_type: "application/a2a+json" })
     }
 }
 

@@ -19,7 +19,7 @@ use super::card_choice::{Chosen, chosen};
 use super::memory_link::Link;
 use super::operation::{Binding, Operation};
 use super::task_question::Unanswerable;
-use agentflow_core::__private::extension::HiddenTexts;
+use agentflow_core::__private::extension::SecretMasker;
 use agentflow_core::tool::ToolPolicy;
 use agentflow_tools::__private::HttpAddress;
 use agentflow_tools::__private::guarded_client;
@@ -78,7 +78,7 @@ pub(super) struct Peer {
     tool: Arc<str>,
     pub(super) address: HttpAddress,
     /// Keys that are sent to the agent. They are masked in all its messages.
-    hidden: HiddenTexts,
+    hidden: SecretMasker,
     pub(super) settings: Settings,
     link: Link,
     /// Version of the toolset. Incrementing it invalidates the cached card.
@@ -99,7 +99,7 @@ impl Peer {
         Self {
             name,
             tool,
-            hidden: HiddenTexts::new(address.secrets()),
+            hidden: SecretMasker::new(address.secrets()),
             address,
             settings,
             link,

@@ -15,8 +15,8 @@ use agentflow_core::model::{
 };
 
 /// A [`Model`] that forwards every message of the user to a remote agent, by calling its tool, and
-/// answers with the result; created by [`A2aClient::relay`](super::A2aClient::relay). It calls no
-/// model provider.
+/// answers with the result; created by [`A2aClient::relay`](super::A2aClient::relay). It does not
+/// call a model provider.
 ///
 /// The conversation with the agent continues by its `context`. If the agent asks a question, the
 /// user's next message is the answer. Each message is a tool call, so the tool's policy, journal
@@ -52,8 +52,8 @@ impl A2aRelay {
         if let Some(earlier) = self.newest_result(messages) {
             let answered: Value = serde_json::from_str(&earlier.output).unwrap_or_default();
             let asks = answered["state"] == INPUT_REQUIRED;
-            // A completed task takes no further message, so the task is named only if it asks a
-            // question.
+            // A completed task does not accept further messages, so the task is named only if it
+            // asks a question.
             let fields = ["context", "task"].into_iter().filter(|field| asks || *field != "task");
             for field in fields.filter(|field| answered[*field].is_string()) {
                 arguments[field] = answered[field].clone();

@@ -49,7 +49,7 @@ impl RemoteCall {
         // answer.
         let mut message = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
             Some(waiting) => self.answered(cx, waiting).await?,
-            None => self.in_form(first).await.map_err(A2aError::into_tool_error)?,
+            None => self.convert_answer(first).await.map_err(A2aError::into_tool_error)?,
         };
         for round in 1..=MOST_ROUNDS {
             let answer = self.sent(cx, &message).await.map_err(A2aError::into_tool_error)?;
@@ -61,7 +61,8 @@ impl RemoteCall {
                 // No model reads the result of a node, so a question that no person can answer is
                 // an error.
                 A2aAnswer::Task(task)
-                    if task.status.state == A2aTaskState::InputRequired && self.is_any(cx, WaitingCall::is_node) =>
+                    if task.status.state == A2aTaskState::InputRequired
+                        && self.matches_tool(cx, WaitingCall::is_node) =>
                 {
                     return Err(self.unasked(task));
                 }
@@ -74,7 +75,7 @@ impl RemoteCall {
 
     /// Converts a model's answer to a task into the form that the server expects. Other messages
     /// are not changed.
-    async fn in_form(&self, message: A2aMessage) -> Result<A2aMessage, A2aError> {
+    async fn convert_answer(&self, message: A2aMessage) -> Result<A2aMessage, A2aError> {
         let Some(task) = &message.task_id else { return Ok(message) };
         let mut answer = answer_message(&self.peer, task, message.text()).await?.id(message.message_id);
         answer.context_id = message.context_id.or(answer.context_id);
@@ -83,9 +84,9 @@ impl RemoteCall {
 
     /// Returns `true` if people are asked the agent's questions: in a node, where no model could
     /// answer, and elsewhere if [`Settings::asks_people`](super::peer::Settings) is set. Requires a
-    /// durable run in which the call is recorded as a call of this tool.
+    /// durable run in which the call is recorded as a call to this tool.
     fn can_wait(&self, cx: &Context) -> bool {
-        self.is_any(
+        self.matches_tool(
             cx,
             match self.peer.settings.asks_people {
                 true => WaitingCall::can_begin,
@@ -95,14 +96,14 @@ impl RemoteCall {
     }
 
     /// Returns `true` if `is_so` holds for the tool under its wire name or its catalogue name.
-    fn is_any(&self, cx: &Context, is_so: fn(&Context, &str) -> bool) -> bool {
+    fn matches_tool(&self, cx: &Context, is_so: fn(&Context, &str) -> bool) -> bool {
         is_so(cx, &wire_name(self.peer.tool_name())) || is_so(cx, self.peer.tool_name())
     }
 
     /// Returns the error for an agent that asks a question in a node of a run without a store,
     /// where questions cannot be listed. Cancels the task.
     fn unasked(&self, task: &A2aTask) -> ToolError {
-        drop(Unfinished::of(&self.peer, task.id.clone()));
+        drop(Unfinished::new(&self.peer, task.id.clone()));
         let question = task.question().unwrap_or_default();
         ToolError::new(format!(
             "the A2A agent `{}` asks, and a run without a store cannot ask a person; give the runtime a store: {question}",
@@ -113,7 +114,7 @@ impl RemoteCall {
     /// Asks a person the questions of a task, and returns the message with the answers.
     async fn asks(&self, cx: &Context, task: &A2aTask, round: u32) -> Result<A2aMessage, ToolError> {
         // Cancels the task if its questions cannot be shown.
-        let mut unfinished = Unfinished::of(&self.peer, task.id.clone());
+        let mut unfinished = Unfinished::new(&self.peer, task.id.clone());
         let questions = questions_of(task).map_err(|problem| self.peer.unanswerable(problem).into_tool_error())?;
         unfinished.settled();
         let forms = questions.iter().map(|question| question.form.clone()).collect();
@@ -132,7 +133,7 @@ impl RemoteCall {
                 self.peer.name
             ))
         })?;
-        let waits = WaitsForPerson { cx, unfinished: Unfinished::of(&self.peer, task.clone()) };
+        let waits = PendingQuestionGuard { cx, unfinished: Unfinished::new(&self.peer, task.clone()) };
         let answers = waiting.answers(self.is_repeatable).await?;
         // The question is answered, so dropping `waits` must not cancel the task.
         waits.over();
@@ -157,18 +158,18 @@ impl RemoteCall {
 
 /// A task whose question waits for a person. Dropping it cancels the task, unless the process is
 /// shutting down: then the call continues in another process.
-struct WaitsForPerson<'c> {
+struct PendingQuestionGuard<'c> {
     cx: &'c Context,
     unfinished: Unfinished,
 }
 
-impl WaitsForPerson<'_> {
+impl PendingQuestionGuard<'_> {
     fn over(mut self) {
         self.unfinished.settled();
     }
 }
 
-impl Drop for WaitsForPerson<'_> {
+impl Drop for PendingQuestionGuard<'_> {
     fn drop(&mut self) {
         if is_stopping(&self.cx) {
             self.unfinished.settled();

@@ -27,7 +27,7 @@ const MOST_DESCRIPTION: usize = 16 << 10;
 pub(super) const INPUT_REQUIRED: &str = "input_required";
 
 /// The toolset of a remote agent. It has one tool.
-pub(super) struct AgentTools {
+pub(super) struct A2aToolset {
     pub(super) peer: Arc<Peer>,
 }
 
@@ -67,7 +67,7 @@ struct Answered<'a> {
 }
 
 #[async_trait]
-impl Toolset for AgentTools {
+impl Toolset for A2aToolset {
     fn name(&self) -> &str {
         self.peer.tool_name()
     }

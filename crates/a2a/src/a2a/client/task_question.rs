@@ -84,7 +84,7 @@ pub(super) const NOT_SHOWN: Unanswerable = "does not show its question again, so
 /// If a question cannot be shown to a person, or cannot be answered.
 pub(super) fn questions_of(task: &A2aTask) -> Result<Vec<TaskQuestion>, Unanswerable> {
     let message = task.status.message.as_ref().map_or(&[][..], |message| &message.parts);
-    let mut questions = function_calls(message)?;
+    let mut questions = adk_questions(message)?;
     if questions.is_empty() {
         questions = interrupts(task);
     }
@@ -121,7 +121,7 @@ impl TaskQuestion {
         Encoded::new(&self.schema).is_ok_and(|schema| asks_approval(&schema))
     }
 
-    /// Parses the answer from a text.
+    /// Parses the answer from a string.
     ///
     /// # Errors
     /// If the question asks for an approval and the text is neither a yes nor a no.
@@ -223,7 +223,7 @@ impl A2aTask {
 }
 
 /// Extracts the google-adk function calls that wait for a response.
-fn function_calls(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> {
+fn adk_questions(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> {
     let mut questions = Vec::new();
     for part in parts {
         let kind = part.metadata.as_ref().and_then(|metadata| metadata.get(ADK_KIND));
@@ -255,7 +255,7 @@ fn function_calls(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> 
             _ => {
                 // For any other function, the answer is the result of the call.
                 let about = json!({"tool": name, "arguments": arguments});
-                let text = format!("what is the result of the call `{}`?", shown_call(name, arguments));
+                let text = format!("what is the result of the call `{}`?", format_call(name, arguments));
                 TaskQuestion { text, about, schema: json!({}), form }
             }
         });
@@ -278,7 +278,7 @@ fn confirmation(arguments: &Value, form: AnswerForm) -> TaskQuestion {
 
 /// Builds the question to approve a call, with the hint of the server.
 fn approval_of_call(name: &str, arguments: &Value, hint: Option<&str>, form: AnswerForm) -> TaskQuestion {
-    let mut text = format!("approve the call `{}`?", shown_call(name, arguments));
+    let mut text = format!("approve the call `{}`?", format_call(name, arguments));
     if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
         text = format!("{text}\n{}", head(hint, MOST_SHOWN));
     }
@@ -308,7 +308,7 @@ fn interrupts(task: &A2aTask) -> Vec<TaskQuestion> {
     for part in artifacts.flat_map(|artifact| &artifact.parts) {
         let A2aContent::Data(data) = &part.content else { continue };
         let (Some(id), Some(value)) = (data["id"].as_str(), data.get("value")) else { continue };
-        let calls = decided_calls(value);
+        let calls = calls_to_approve(value);
         if !calls.is_empty() {
             let is_listed = value.get(LANGCHAIN_CALLS).is_some();
             for call in calls {
@@ -329,7 +329,7 @@ fn interrupts(task: &A2aTask) -> Vec<TaskQuestion> {
 }
 
 /// Returns the calls that a LangChain interrupt asks to approve: a list, or a single call.
-fn decided_calls(value: &Value) -> Vec<&Value> {
+fn calls_to_approve(value: &Value) -> Vec<&Value> {
     let calls: Vec<&Value> = match value[LANGCHAIN_CALLS].as_array() {
         Some(calls) => calls.iter().collect(),
         None if value["type"] == "tool_approval" => vec![value],
@@ -432,7 +432,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Formats a call, such as `refund(cents: 900)`.
-fn shown_call(name: &str, arguments: &Value) -> String {
+fn format_call(name: &str, arguments: &Value) -> String {
     let Value::Object(arguments) = arguments else { return format!("{name}()") };
     let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {}", shown(value))).collect();
     format!("{name}({})", arguments.join(", "))

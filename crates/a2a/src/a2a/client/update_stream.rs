@@ -36,7 +36,7 @@ const REASON: Duration = Duration::from_secs(2);
 pub struct A2aStream(Exclusive<BoxStream<'static, Result<A2aUpdate, A2aError>>>);
 
 impl A2aStream {
-    pub(super) fn new(following: Following) -> Self {
+    pub(super) fn new(following: UpdateReader) -> Self {
         Self(Exclusive::new(Box::pin(stream::unfold(following, |mut following| async move {
             Some((following.next().await?, following))
         }))))
@@ -58,7 +58,7 @@ impl fmt::Debug for A2aStream {
 }
 
 /// State of a stream of updates, including the current connection.
-pub(super) struct Following {
+pub(super) struct UpdateReader {
     peer: Arc<Peer>,
     name: &'static str,
     body: Option<Body>,
@@ -96,7 +96,7 @@ impl Body {
     }
 }
 
-impl Following {
+impl UpdateReader {
     /// Sends the request and opens the stream. `task` is the id of the task if it is known.
     pub(super) async fn open(peer: Arc<Peer>, operation: Operation, task: Option<&str>) -> Result<Self, A2aError> {
         let body = Body::new(peer.open(&operation).await?);
@@ -122,7 +122,7 @@ impl Following {
         loop {
             if let Some(mut update) = self.waiting.pop_front() {
                 if let Some(status) = update.as_mut().ok().and_then(failed_without_reason) {
-                    status.message = self.reason_behind().await;
+                    status.message = self.trailing_reason().await;
                 }
                 match &update {
                     Ok(update) => self.note(update),
@@ -142,7 +142,7 @@ impl Following {
                 // A server may close the stream of a task that waits for input.
                 Ok(false) if self.state.is_some_and(A2aTaskState::is_interrupted) => self.is_over = true,
                 Ok(false) => self.resume("it ended before the task did".to_owned()).await,
-                Err(error) if error.is_of_transport() => self.resume(error.to_string()).await,
+                Err(error) if error.is_transport_error() => self.resume(error.to_string()).await,
                 Err(error) => self.waiting.push_back(Err(error)),
             }
         }
@@ -167,7 +167,7 @@ impl Following {
     }
 
     /// Waits for the error that follows the end of a failed task. AG2 sends the reason this way.
-    async fn reason_behind(&mut self) -> Option<A2aMessage> {
+    async fn trailing_reason(&mut self) -> Option<A2aMessage> {
         let read_on = async {
             loop {
                 match self.waiting.pop_front() {
@@ -240,11 +240,11 @@ impl Following {
                         self.waiting.push_back(Ok(A2aUpdate::Task(Box::new(task))));
                     }
                     Ok(_) => self.waiting.push_back(Err(error)),
-                    Err(error) if error.is_of_transport() => {}
+                    Err(error) if error.is_transport_error() => {}
                     Err(error) => self.waiting.push_back(Err(error)),
                 }
             }
-            Err(error) if error.is_of_transport() => {}
+            Err(error) if error.is_transport_error() => {}
             Err(error) => self.waiting.push_back(Err(error)),
         }
     }

@@ -17,7 +17,7 @@ const KEY: &str = "a2a.push/";
 
 /// A stored configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct KeptConfig {
+pub(super) struct StoredPushConfig {
     pub(super) config: A2aPushConfig,
     /// `true` if the caller may answer approvals and therefore is notified of them.
     pub(super) approves: bool,
@@ -26,7 +26,7 @@ pub(super) struct KeptConfig {
     pub(super) is_done: bool,
 }
 
-impl KeptConfig {
+impl StoredPushConfig {
     pub(super) fn id(&self) -> &str {
         self.config.id.as_deref().unwrap_or_default()
     }
@@ -34,19 +34,19 @@ impl KeptConfig {
 
 /// The stored configurations of one server.
 #[derive(Clone)]
-pub(super) struct KeptConfigs {
+pub(super) struct PushConfigStore {
     store: Arc<dyn Store>,
     /// Owner of the list of active configurations in the store's state.
     owner: String,
 }
 
-impl KeptConfigs {
+impl PushConfigStore {
     pub(super) fn new(store: &Arc<dyn Store>, server: &str) -> Self {
         Self { store: Arc::clone(store), owner: format!("\u{1}a2a.push:{server}") }
     }
 
     /// Returns the configurations of a task, ordered by id. Unreadable ones are left out.
-    pub(super) async fn of(&self, run: &RunId) -> Result<Vec<KeptConfig>, StoreError> {
+    pub(super) async fn for_task(&self, run: &RunId) -> Result<Vec<StoredPushConfig>, StoreError> {
         let notes = self.store.state(Some(&owner_of_notes(run)), None).await?;
         Ok(notes
             .into_iter()
@@ -56,19 +56,19 @@ impl KeptConfigs {
     }
 
     /// Returns one configuration of a task.
-    pub(super) async fn one(&self, run: &RunId, id: &str) -> Result<Option<KeptConfig>, StoreError> {
+    pub(super) async fn one(&self, run: &RunId, id: &str) -> Result<Option<StoredPushConfig>, StoreError> {
         let notes = self.store.state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}"))).await?;
         Ok(notes.into_iter().find_map(|(_, note)| note.decode().ok()))
     }
 
     /// Stores a configuration and adds it to the active list, in one write.
-    pub(super) async fn put(&self, run: &RunId, config: &KeptConfig) -> Result<(), StoreError> {
+    pub(super) async fn put(&self, run: &RunId, config: &StoredPushConfig) -> Result<(), StoreError> {
         self.store.put_state(vec![note(run, config)?, self.listed(run, config.id(), Some(Encoded::null()))]).await
     }
 
     /// Stores that a configuration is done: the end of the task was delivered or given up.
-    pub(super) async fn put_done(&self, run: &RunId, config: KeptConfig) -> Result<(), StoreError> {
-        self.store.put_state(vec![note(run, &KeptConfig { is_done: true, ..config })?]).await
+    pub(super) async fn mark_done(&self, run: &RunId, config: StoredPushConfig) -> Result<(), StoreError> {
+        self.store.put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?]).await
     }
 
     pub(super) async fn remove(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
@@ -83,7 +83,7 @@ impl KeptConfigs {
     }
 
     /// Removes a configuration from the active list.
-    pub(super) async fn unlist(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
+    pub(super) async fn deactivate(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
         self.store.put_state(vec![self.listed(run, id, None)]).await
     }
 
@@ -93,7 +93,7 @@ impl KeptConfigs {
     }
 }
 
-fn note(run: &RunId, config: &KeptConfig) -> Result<StateWrite, StoreError> {
+fn note(run: &RunId, config: &StoredPushConfig) -> Result<StateWrite, StoreError> {
     let value = Encoded::new(config).map_err(|error| StoreError::new(StoreErrorKind::Damaged, error.to_string()))?;
     Ok(StateWrite::new(Some(&owner_of_notes(run)), &format!("{KEY}{}", config.id()), Some(value)))
 }

@@ -16,13 +16,13 @@ use super::super::a2a_caller::A2aCaller;
 use super::super::fault::Fault;
 use super::super::served_settings::Shared;
 use super::super::task_updates::TaskUpdates;
-use super::kept_configs::{KeptConfig, KeptConfigs};
-use super::push_requests::headers_of;
+use super::kept_configs::{PushConfigStore, StoredPushConfig};
+use super::push_requests::notification_headers;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, A2aUpdate, VERSION_HEADER};
 use agentflow_core::error::Error;
 use agentflow_core::event::RunId;
 use agentflow_core::store::{Store, StoreError, StoreErrorKind};
-use agentflow_http::CallerTurns;
+use agentflow_http::CallerPermits;
 use agentflow_tools::HttpRequest;
 
 /// Maximum number of configurations per task, and maximum number of configurations that this
@@ -51,14 +51,14 @@ type Place = (RunId, String);
 /// Push notification state, shared by requests and the notifier.
 pub(in super::super) struct Push {
     pub(super) request: HttpRequest,
-    pub(super) kept: KeptConfigs,
+    pub(super) kept: PushConfigStore,
     /// Followed configurations with their caller. The caller is empty for configurations that were
     /// restored from an earlier process. The lock is held while stored configurations change.
     followed: tokio::sync::Mutex<HashMap<Place, Arc<str>>>,
     begin: mpsc::Sender<Place>,
     /// Receiver of new configurations. The notifier takes it when it starts.
     begun: Mutex<Option<mpsc::Receiver<Place>>>,
-    sending: Arc<CallerTurns>,
+    sending: Arc<CallerPermits>,
 }
 
 impl Push {
@@ -72,19 +72,25 @@ impl Push {
         let (begin, begun) = mpsc::channel(MOST_FOLLOWED);
         Self {
             request,
-            kept: KeptConfigs::new(store, server),
+            kept: PushConfigStore::new(store, server),
             followed: tokio::sync::Mutex::default(),
             begin,
             begun: Mutex::new(Some(begun)),
-            sending: CallerTurns::new(if knows_callers { MOST_SENT } else { MOST_SENT_TO_ALL }),
+            sending: CallerPermits::new(if knows_callers { MOST_SENT } else { MOST_SENT_TO_ALL }),
         }
     }
 
     /// Stores a configuration and follows its task.
-    pub(super) async fn keep(&self, run: &RunId, id: &str, config: KeptConfig, caller: &str) -> Result<(), Fault> {
+    pub(super) async fn keep(
+        &self,
+        run: &RunId,
+        id: &str,
+        config: StoredPushConfig,
+        caller: &str,
+    ) -> Result<(), Fault> {
         let internal = |error: StoreError| Fault::internal(&error.into());
         let mut followed = self.followed.lock().await;
-        let known = self.kept.of(run).await.map_err(internal)?;
+        let known = self.kept.for_task(run).await.map_err(internal)?;
         if known.len() >= MOST_CONFIGS && !known.iter().any(|known| known.id() == id) {
             let problem =
                 format!("the task has {MOST_CONFIGS} push configurations, which is the most; delete one first");
@@ -108,7 +114,7 @@ impl Push {
     /// Stops following a configuration.
     async fn leave(&self, place: &Place) -> Result<(), StoreError> {
         let mut followed = self.followed.lock().await;
-        self.kept.unlist(&place.0, &place.1).await?;
+        self.kept.deactivate(&place.0, &place.1).await?;
         followed.remove(place);
         Ok(())
     }
@@ -124,7 +130,7 @@ pub(in super::super) struct Notifier(AbortHandle);
 
 impl Notifier {
     /// Starts the notifier, which also continues the configurations of earlier processes. Returns
-    /// `None` if the server sends no notifications, or the notifier was already started.
+    /// `None` if the server does not send notifications, or the notifier was already started.
     pub(in super::super) fn begin(shared: &Arc<Shared>) -> Option<Self> {
         let begun = shared.push.as_ref()?.begun.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(Self(tokio::spawn(notify(Arc::clone(shared), begun)).abort_handle()))
@@ -184,7 +190,7 @@ async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<()
     };
     let mut caller = A2aCaller::new(record.caller.unwrap_or_default());
     caller.approves = config.approves;
-    let mut updates = TaskUpdates::of(shared, &caller, &place.0, false).await?;
+    let mut updates = TaskUpdates::start(shared, &caller, &place.0, false).await?;
     let mut last = None;
     while let Some(update) = updates.next().await {
         let update = update?;
@@ -204,26 +210,26 @@ async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<()
         send(push, place, &config, &last, &caller).await;
         let _changing = push.followed.lock().await;
         if push.kept.one(&place.0, &place.1).await.map_err(internal)?.as_ref() == Some(&config) {
-            push.kept.put_done(&place.0, config).await.map_err(internal)?;
+            push.kept.mark_done(&place.0, config).await.map_err(internal)?;
         }
     }
     Ok(())
 }
 
 /// Returns a configuration that is not done. Otherwise stops following it and returns `None`.
-async fn waiting(push: &Push, place: &Place) -> Result<Option<KeptConfig>, StoreError> {
+async fn waiting(push: &Push, place: &Place) -> Result<Option<StoredPushConfig>, StoreError> {
     let mut followed = push.followed.lock().await;
     let kept = push.kept.one(&place.0, &place.1).await?.filter(|kept| !kept.is_done);
     if kept.is_none() {
-        push.kept.unlist(&place.0, &place.1).await?;
+        push.kept.deactivate(&place.0, &place.1).await?;
         followed.remove(place);
     }
     Ok(kept)
 }
 
 /// Sends an update, with retries, until it is accepted or given up.
-async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdate, caller: &A2aCaller) {
-    let Ok(own) = headers_of(&config.config) else { return };
+async fn send(push: &Push, place: &Place, config: &StoredPushConfig, update: &A2aUpdate, caller: &A2aCaller) {
+    let Ok(own) = notification_headers(&config.config) else { return };
     let body = json!(update).to_string();
     let has_key = !own.is_empty();
     let mut headers: HeaderMap = own.into_iter().collect();

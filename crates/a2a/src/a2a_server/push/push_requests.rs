@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::a2a_caller::A2aCaller;
-use super::super::asked_operation::{PushMethod, id, no_tenant, read};
+use super::super::asked_operation::{PushMethod, check_no_tenant, id, read};
 use super::super::fault::Fault;
 use super::super::served_settings::Shared;
 use super::super::shown_task::record_of;
-use super::kept_configs::KeptConfig;
+use super::kept_configs::StoredPushConfig;
 use super::notifier::{MOST_CONFIGS, Push};
 use crate::a2a::{A2aErrorCode, A2aPushAuthentication, A2aPushConfig, A2aPushConfigs};
 use agentflow_core::event::RunId;
@@ -62,8 +62,8 @@ pub(in super::super) async fn execute(
             Ok(json!(create(shared, caller, run, config).await?))
         }
         PushMethod::Get => {
-            let (run, id) = config_of(shared, caller, skill, params).await?;
-            let kept = push.kept.of(&run).await.map_err(|error| Fault::internal(&error.into()))?;
+            let (run, id) = find_config(shared, caller, skill, params).await?;
+            let kept = push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
             let found = kept.into_iter().find(|kept| kept.id() == id).ok_or_else(|| {
                 Fault::new(A2aErrorCode::TaskNotFound, "the task has no push configuration of this id")
             })?;
@@ -71,13 +71,13 @@ pub(in super::super) async fn execute(
         }
         PushMethod::List => {
             let params: ListParams = read(params)?;
-            no_tenant(params.tenant.as_deref())?;
+            check_no_tenant(params.tenant.as_deref())?;
             id("taskId", &params.task_id)?;
             if params.page_size.is_some_and(|size| !(1..=100).contains(&size)) {
                 return Err(Fault::params("pageSize: a page has 1 to 100 configurations"));
             }
             let run = record_of(shared, caller, skill, &params.task_id).await?.run_id;
-            let mut kept = push.kept.of(&run).await.map_err(|error| Fault::internal(&error.into()))?;
+            let mut kept = push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
             kept.retain(|kept| params.page_token.as_deref().is_none_or(|last| kept.id() > last));
             let mut page = A2aPushConfigs::default();
             let size = params.page_size.map_or(MOST_CONFIGS, |size| size as usize);
@@ -89,7 +89,7 @@ pub(in super::super) async fn execute(
             Ok(json!(page))
         }
         PushMethod::Delete => {
-            let (run, id) = config_of(shared, caller, skill, params).await?;
+            let (run, id) = find_config(shared, caller, skill, params).await?;
             push.remove(&run, &id).await.map_err(|error| Fault::internal(&error.into()))?;
             Ok(json!({}))
         }
@@ -98,14 +98,14 @@ pub(in super::super) async fn execute(
 
 /// Extracts the task and the id from a request for one configuration. Fails if the task does not
 /// belong to the caller.
-async fn config_of(
+async fn find_config(
     shared: &Shared,
     caller: &A2aCaller,
     skill: Option<&str>,
     params: Value,
 ) -> Result<(RunId, String), Fault> {
     let params: ConfigParams = read(params)?;
-    no_tenant(params.tenant.as_deref())?;
+    check_no_tenant(params.tenant.as_deref())?;
     id("taskId", &params.task_id)?;
     id("id", &params.id)?;
     Ok((record_of(shared, caller, skill, &params.task_id).await?.run_id, params.id))
@@ -118,9 +118,9 @@ async fn config_of(
 /// sent.
 pub(in super::super) fn checked_config(push: &Push, config: Value) -> Result<A2aPushConfig, Fault> {
     let CreateParams { tenant, config } = read(config)?;
-    no_tenant(tenant.as_deref())?;
+    check_no_tenant(tenant.as_deref())?;
     config.id.iter().try_for_each(|of| id("id", of))?;
-    headers_of(&config)?;
+    notification_headers(&config)?;
     let has_key = config.token.is_some() || config.authentication.is_some();
     push.request.refuses(&config.url, has_key).map_err(|error| Fault::params(format!("url: {error}")))?;
     Ok(config)
@@ -138,7 +138,7 @@ pub(in super::super) async fn create(
     let id = config.id.get_or_insert_with(|| run.to_string()).clone();
     config.task_id = Some(run.to_string());
     let answer = shown(config.clone());
-    let kept = KeptConfig { config, approves: caller.approves, is_done: false };
+    let kept = StoredPushConfig { config, approves: caller.approves, is_done: false };
     let (shared, caller) = (Arc::clone(shared), caller.name.clone());
     // A spawned task completes even if the client disconnects, so a stored configuration is also
     // followed.
@@ -160,7 +160,7 @@ pub(in super::super) async fn create(
 ///
 /// # Errors
 /// `InvalidParams` if a token or credentials cannot be sent in a header.
-pub(super) fn headers_of(config: &A2aPushConfig) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
+pub(super) fn notification_headers(config: &A2aPushConfig) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
     let secret = |field: &str, text: &str| {
         let value = HeaderValue::from_str(text).ok().filter(|_| text.len() <= MOST_SECRET);
         value.map_or_else(

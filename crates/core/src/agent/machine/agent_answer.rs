@@ -22,7 +22,7 @@ impl Answer {
         Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone(), exits: false }
     }
 
-    /// Creates the answer from a message with tool calls: a call of the answer tool, or of
+    /// Creates the answer from a message with tool calls: a call to the answer tool, or to
     /// `exit_loop` if `exits`.
     pub(super) fn by_call(message: &Arc<Message>, exits: bool) -> Self {
         Self { message: Arc::clone(message), stop_reason: StopReason::Stop, exits }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::handoffs::{second_transfer, target_of};
-use super::{AgentMachine, OpenStep, PendingTool, Phase, Refused, closed, interrupted, surplus};
+use super::{AgentMachine, OpenStep, PendingTool, Phase, Refused, closed, interrupted, over_limit_result};
 use crate::event::TRANSFER_TOOL;
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
@@ -21,7 +21,7 @@ pub(super) struct Calls {
     by_path: HashMap<StepPath, usize>,
     /// Number of calls without a result.
     left: usize,
-    /// `true` if a call of `exit_loop` ended the enclosing loop.
+    /// `true` if a call to `exit_loop` ended the enclosing loop.
     exits: bool,
 }
 
@@ -117,7 +117,7 @@ impl Calls {
         let Some(at) = self.find(path) else { return };
         let result = Arc::clone(result);
         let progress = match self.list[at].progress {
-            // A result that is no outcome, such as a cancellation, leaves a repeatable call open
+            // A result that is not an outcome, such as a cancellation, leaves a repeatable call open
             // for another attempt.
             Progress::Started { effects, idempotent, asks }
                 if !result.status.is_outcome() && (idempotent || effects != Effects::Write || asks) =>
@@ -129,12 +129,12 @@ impl Calls {
         self.set(at, progress);
     }
 
-    /// Records that a call of `exit_loop` ended the enclosing loop.
+    /// Records that a call to `exit_loop` ended the enclosing loop.
     pub(super) fn exit(&mut self) {
         self.exits = true;
     }
 
-    /// `true` if a call of `exit_loop` ended the enclosing loop.
+    /// `true` if a call to `exit_loop` ended the enclosing loop.
     pub(super) fn exits(&self) -> bool {
         self.exits
     }
@@ -260,7 +260,7 @@ impl PendingTool {
         self.refused.map(|refused| match refused {
             // Only calls with side effects are refused for this reason.
             Refused::Interrupted => interrupted(&self.call, Effects::Write),
-            Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
+            Refused::Surplus { calls, limit } => over_limit_result(&self.call, calls, limit),
             Refused::SecondTransfer => second_transfer(&self.call),
         })
     }

@@ -12,7 +12,7 @@ use crate::event::AgentHandoff;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Handoffs {
+pub(super) struct HandoffState {
     /// Number of handoffs so far.
     made: u32,
     /// Target of the handoff that a call of this turn requested.
@@ -46,13 +46,13 @@ impl AgentMachine {
         self.handoffs.get_or_insert_default();
     }
 
-    /// Replaces the rule for answers by the rule of the agent that has taken over.
-    pub(crate) fn answers_by(&mut self, output: Option<OutputRule>) {
+    /// Replaces the rule for answers with the rule of the agent that has taken over.
+    pub(crate) fn set_output_rule(&mut self, output: Option<OutputRule>) {
         self.output = output;
     }
 
     /// Returns the command for the handoff with which the turn ends.
-    pub(super) fn transfer_wanted(&self) -> Option<Command> {
+    pub(super) fn handoff_command(&self) -> Option<Command> {
         let handoffs = self.handoffs.as_ref()?;
         let to = Arc::clone(handoffs.wanted.as_ref()?);
         if handoffs.made >= self.limits.max_handoffs {

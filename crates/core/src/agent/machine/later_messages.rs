@@ -12,7 +12,7 @@ use crate::message::{Conversation, Message};
 
 /// Messages that were sent to the run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inbox {
+pub(super) struct MessageInbox {
     /// `true` if the run waits for messages after an answer.
     pub(super) live: bool,
     /// `true` if the run accepts no more messages.
@@ -28,7 +28,7 @@ pub(super) struct Inbox {
 }
 
 impl AgentMachine {
-    pub(super) fn inbox(&mut self) -> &mut Inbox {
+    pub(super) fn inbox(&mut self) -> &mut MessageInbox {
         self.inbox.get_or_insert_default()
     }
 
@@ -46,7 +46,7 @@ impl AgentMachine {
     pub(super) fn deliver(&mut self, number: u32) {
         let turn = self.turn;
         let has_answered = matches!(self.phase, Phase::Answered(_));
-        self.say_answer();
+        self.push_tool_answer();
         let inbox = self.inbox();
         inbox.delivered = number;
         if has_answered {
@@ -64,7 +64,7 @@ impl AgentMachine {
 
     /// Adds an answer that was given by the answer tool as text too. Not every provider accepts a
     /// user message after a tool result.
-    fn say_answer(&mut self) {
+    fn push_tool_answer(&mut self) {
         if let Some(answer) = self.answer_by_tool() {
             self.request.push(answer);
         }
@@ -114,7 +114,7 @@ impl AgentMachine {
     }
 
     /// Returns the command that delivers the waiting messages, if there are any.
-    pub(super) fn delivers(&self) -> Option<Command> {
+    pub(super) fn deliver_command(&self) -> Option<Command> {
         let (number, _) = self.inbox.as_ref()?.waiting.last()?;
         Some(Command::Deliver { number: *number })
     }

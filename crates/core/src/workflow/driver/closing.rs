@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lost_step::StoppedInMiddle;
+use super::lost_step::StoppedRemotely;
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun};
 use crate::context::Context;
@@ -15,7 +15,9 @@ use crate::event::EventKind;
 use crate::failure::{RUN_CANCELLED, RUN_OVER_TIME};
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
-use crate::tool::{asks_at, compensated, compensated_cancelled, repeated_below, undecided_failure, unknown_below};
+use crate::tool::{
+    compensated, compensated_cancelled, pending_questions, repeated_writes, undecided_failure, unknown_writes,
+};
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
@@ -51,7 +53,7 @@ impl WorkflowRun {
         let retry = &self.machine.spec().node(unit.node).policy.retry;
         // A step that an executor stopped continues at once, as after a restart, regardless of the
         // retry policy.
-        let continues = original.as_ref().is_some_and(|original| original.is::<StoppedInMiddle>());
+        let continues = original.as_ref().is_some_and(|original| original.is::<StoppedRemotely>());
         let delay = retry.delay(self.machine.failures(unit) + 1, &error);
         match delay.or(continues.then_some(Duration::ZERO)) {
             // Without a started attempt (a failed value or question), nothing can be retried.
@@ -61,7 +63,7 @@ impl WorkflowRun {
                 self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
-                let error = self.with_stopped(unit, error);
+                let error = self.with_stopped_calls(unit, error);
                 if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
                     // The failure of a race or a fallback is the failure of its last branch.
                     self.originals.retain(|(of, _)| *of != unit.node);
@@ -75,7 +77,7 @@ impl WorkflowRun {
     /// Adds to an interruption all calls that were stopped in the node, since a retry repeats them.
     /// This includes calls that were dropped because of the interruption. Items and branches are
     /// left unchanged: their node reports the interruption.
-    pub(super) fn with_stopped(&self, unit: Unit, error: Arc<Failure>) -> Arc<Failure> {
+    pub(super) fn with_stopped_calls(&self, unit: Unit, error: Arc<Failure>) -> Arc<Failure> {
         let (path, shared) = (self.path(unit), &self.segment.shared);
         if error.kind != FailureKind::Interrupted || unit.child.is_some() {
             return error;
@@ -86,7 +88,7 @@ impl WorkflowRun {
         shared.close_below(&path, "the step has ended");
         // If the node is one tool call, the question is already about that call.
         let direct = self.machine.spec().node(unit.node).called.is_some();
-        let mut stopped = repeated_below(shared, &path, direct);
+        let mut stopped = repeated_writes(shared, &path, direct);
         stopped.retain(|of| !error.message.contains(&format!("`{of}`")));
         let Some(also) = undecided_failure(&stopped) else { return error };
         Arc::new(Failure { message: format!("{}. Besides, {also}", error.message), ..Failure::clone(&error) })
@@ -98,20 +100,20 @@ impl WorkflowRun {
             task.drop_work();
         }
         // A call that waits for a person continues when the node runs again.
-        if let Some(waiting) = asks_at(&self.segment.shared, &self.path(unit)) {
+        if let Some(waiting) = pending_questions(&self.segment.shared, &self.path(unit)) {
             self.machine.apply(unit, &EventKind::ToolWaiting(waiting), self.segment.shared.now());
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_begun_once(unit))));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_unrepeatable_call(unit))));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
     /// Returns `true` if the current attempt has started a call that must not be repeated without a
     /// decision.
-    fn has_begun_once(&self, unit: Unit) -> bool {
+    fn has_unrepeatable_call(&self, unit: Unit) -> bool {
         let path = self.path(unit);
         // Also covers a lost earlier attempt that this one has not yet asked about.
-        if self.executor.is_some() && !unknown_below(&self.segment.shared, &path).is_empty() {
+        if self.executor.is_some() && !unknown_writes(&self.segment.shared, &path).is_empty() {
             return true;
         }
         let is_body = self.machine.spec().node(unit.node).bodies().next().is_some();
@@ -120,7 +122,7 @@ impl WorkflowRun {
         let scope = crate::context::scope_of(&path, attempt);
         let mut open = HashSet::new();
         for (_, of, kind) in self.segment.shared.log.records_below(&scope) {
-            if of != path && kind.begins_once() {
+            if of != path && kind.is_unrepeatable_start() {
                 open.insert(of);
             } else if matches!(kind, EventKind::ToolWaiting(_))
                 || is_body && matches!(kind, EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. })
@@ -169,7 +171,7 @@ impl InSegment for WorkflowRun {
         match all_of_it {
             true => self.close_steps(&format!("{RUN_CANCELLED}: {reason}")),
             // If only the step was stopped, its next attempt decides on these nodes again.
-            false => self.close_units(|run, unit| stopped(reason, run.has_begun_once(unit))),
+            false => self.close_units(|run, unit| stopped(reason, run.has_unrepeatable_call(unit))),
         }
         if !self.segment.is_run() && self.machine.pause_reason().is_some() {
             self.record_own(EventKind::resumed());

@@ -14,23 +14,23 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-use super::replay::unit_of;
+use super::replay::find_unit;
 use super::starting::{body_of, covered, question_of_call};
 use super::task::{Ended, Step, Task};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
-use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
+use crate::executor::{RemoteRun, StepCall, StepEnd, StepRecorder, StepSignal};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen};
 use crate::state::SavedByStep;
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
-use crate::tool::{StepPlace, StepTurn, WrittenOrder};
+use crate::tool::{CurrentStep, HiddenCalls, WrittenOrder};
 use crate::workflow::callee::needs_of;
 use crate::workflow::check_needed;
-use crate::workflow::outputs::GivenOutputs;
+use crate::workflow::outputs::CopiedOutputs;
 use crate::workflow::spec::{NodeIndex, Spec};
 
 /// Time that a step stopped at the drain deadline waits for its run to store its last records.
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Executes a step of another process and returns its end. All its records are stored by the run at
 /// that time.
-pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: FarRun, recorder: &dyn StepRecorder) -> StepEnd {
+pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun, recorder: &dyn StepRecorder) -> StepEnd {
     match begun(spec, call, run) {
         Ok(step) => {
             let span = telemetry::workflow_span(&spec.name, step.run.shared());
@@ -60,12 +60,12 @@ struct FarStep {
     commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
     control: mpsc::UnboundedReceiver<Asked>,
     path: StepPath,
-    turn: Option<Arc<StepTurn>>,
+    turn: Option<Arc<HiddenCalls>>,
     /// Set when a call starts or stops waiting for earlier steps.
     waits_changed: Arc<AtomicBool>,
     /// The message to the run about `waits_changed` that is being sent.
     telling: Option<BoxFuture<'static, Result<(), StoreError>>>,
-    run: FarRun,
+    run: RemoteRun,
 }
 
 /// Reason why the step is no longer polled.
@@ -75,22 +75,22 @@ enum Over {
     Stopped(Arc<str>),
     /// The run could not store the records of the step.
     Unkept(StoreError),
-    /// The step is draining and makes no progress, or the drain deadline of this runtime has
+    /// The step is draining and does not make progress, or the drain deadline of this runtime has
     /// passed.
     Left,
 }
 
 /// Creates the step without running any of its code.
-fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Error> {
+fn begun(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun) -> Result<FarStep, Error> {
     let by_path: HashMap<StepPath, NodeIndex> =
         (0..).zip(&spec.nodes).map(|(at, node)| (node.path.clone(), at)).collect();
-    let at = |name: &String| by_path.get(&StepPath::of_names(name.as_str().into())).copied();
+    let at = |name: &String| by_path.get(&StepPath::from_names(name.as_str().into())).copied();
     let unknown = |name: &dyn std::fmt::Display| Error::Input {
         workflow: Arc::clone(&spec.name),
         problem: format!("a step was handed out that names `{name}`, and the workflow has no such node"),
     };
-    let unit = unit_of(spec, &by_path, &call.path).ok_or_else(|| unknown(&call.path))?;
-    let mut given = GivenOutputs::default();
+    let unit = find_unit(spec, &by_path, &call.path).ok_or_else(|| unknown(&call.path))?;
+    let mut given = CopiedOutputs::default();
     for (name, output) in &call.inputs {
         given.outputs.insert(at(name).ok_or_else(|| unknown(name))?, output.clone());
     }
@@ -108,29 +108,29 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
         shared.states_or_new().open(&call.path, Some(Seen::of(move || SavedByStep::clone(&state))));
     }
     if node.policy.tap {
-        shared.states_or_new().open_tap(&call.path);
+        shared.states_or_new().open_read_only(&call.path);
     }
     // The run decides when earlier steps have ended, and sends a signal.
     let waits_changed = Arc::new(AtomicBool::new(false));
-    let turn = node.has_turn().then(|| StepTurn::new(&waits_changed));
+    let turn = node.has_turn().then(|| HiddenCalls::new(&waits_changed));
     if let Some(turn) = &turn {
         turn.open_for(call.turn);
     }
     let order = WrittenOrder { turn: turn.clone(), outer: None };
-    let step = Around::of_depth(call.depth).sync_scope(|| {
+    let step = Around::with_depth(call.depth).sync_scope(|| {
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())
             .with_attempt(call.attempt, call.failed.saturating_add(1));
         let asked = question_of_call(node, shared, &call.path, &given);
         let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
         let covered = covered(node, question);
-        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered, order);
+        let place = CurrentStep::of_step(cx.clone(), node.callee, call.attempt == 1, covered, order);
         Step::new(place, || match unasked {
             Some(error) => Err(error),
             None => body_of(node, unit, cx, call.item.as_ref(), &given),
         })
     });
-    let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref()).at_its_turn(node);
+    let step = step.with_limit(node.policy.timeout_duration(), node.called.as_ref()).with_tool_limits(node);
     let task = Task::step(unit, shared.now(), step, None);
     Ok(FarStep { task, commit: None, control, path: call.path.clone(), turn, waits_changed, telling: None, run })
 }

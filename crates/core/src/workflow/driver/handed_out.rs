@@ -11,10 +11,10 @@ use agentflow_schema::text::panic_text;
 use futures_util::FutureExt;
 
 use super::WorkflowRun;
-use super::lost_step::{HandedStep, close_below};
+use super::lost_step::{DispatchedStep, close_below};
 use crate::context::Context;
 use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
-use crate::tool::{Effects, StepTurn};
+use crate::tool::{Effects, HiddenCalls};
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
@@ -28,10 +28,10 @@ impl WorkflowRun {
         executor: &Arc<dyn StepExecutor>,
         unit: Unit,
         cx: &Context,
-        (since, turn): (usize, Option<Arc<StepTurn>>),
+        (since, turn): (usize, Option<Arc<HiddenCalls>>),
     ) -> StepFuture {
         let handed = HandedOut::new(&self.segment.shared, cx.path(), (cx.attempt(), since), turn, close_below);
-        let mut step = HandedStep {
+        let mut step = DispatchedStep {
             spec: Arc::clone(self.machine.spec()),
             unit,
             shared: Arc::clone(&self.segment.shared),
@@ -58,7 +58,7 @@ impl WorkflowRun {
                     return Err(StepError::recorded(failure));
                 }
                 Ok(StepEnd::Left { parked }) if step.shared.is_draining() => {
-                    match step.shared.park_left(parked).await {}
+                    match step.shared.park_detached(parked).await {}
                 }
                 Ok(StepEnd::Left { .. }) => {
                     handed.end("what executed the step was drained");

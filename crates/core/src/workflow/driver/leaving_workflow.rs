@@ -7,7 +7,7 @@ use crate::workflow::machine::Command;
 
 impl WorkflowRun {
     /// Returns `true` if the run is draining and the command would start new work.
-    pub(super) fn stays_unbegun(&self, command: &Command) -> bool {
+    pub(super) fn is_deferred_by_drain(&self, command: &Command) -> bool {
         self.segment.shared.is_draining()
             && matches!(command, Command::Start { .. } | Command::Ask(_) | Command::Open(_))
     }

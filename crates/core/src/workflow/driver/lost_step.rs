@@ -14,18 +14,18 @@ use crate::executor::{ExecutorError, ExecutorErrorKind, StepCall};
 use crate::message::ToolStatus;
 use crate::path::{PathSegment, StepPath};
 use crate::run::{RunShared, RunState};
-use crate::tool::unknown_below;
+use crate::tool::unknown_writes;
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
-use crate::workflow::spec::{Body, NodeSpec, Spec};
+use crate::workflow::spec::{Body, PlanNode, Spec};
 use crate::workflow::step_error::StepError;
 
 /// Marks the error of a step that was stopped in another process, by a loss or by draining. The
 /// next attempt starts at once and asks about calls that must not be repeated without a decision.
-pub(super) struct StoppedInMiddle;
+pub(super) struct StoppedRemotely;
 
 /// An attempt at a step that was handed to an executor.
-pub(super) struct HandedStep {
+pub(super) struct DispatchedStep {
     pub(super) spec: Arc<Spec>,
     pub(super) unit: Unit,
     pub(super) shared: Arc<RunShared>,
@@ -34,8 +34,8 @@ pub(super) struct HandedStep {
     pub(super) since: usize,
 }
 
-impl HandedStep {
-    fn node(&self) -> &NodeSpec {
+impl DispatchedStep {
+    fn node(&self) -> &PlanNode {
         self.spec.node(self.unit.node)
     }
 
@@ -104,17 +104,17 @@ impl HandedStep {
             }
         }
         // Calls in the step whose effect is unknown decide if the step may run again.
-        let open = unknown_below(&self.shared, path);
+        let open = unknown_writes(&self.shared, path);
         if open.is_empty() {
             return Err(StepError::recorded(failure));
         }
         let names: Vec<String> = open.iter().map(|path| format!("`{path}`")).collect();
         let message = format!("{error}, in the middle of {}", names.join(", "));
         let began = self.shared.log.records_since(self.since, path);
-        if began.iter().any(|(_, of, kind)| kind.begins_once() && open.contains(of)) {
+        if began.iter().any(|(_, of, kind)| kind.is_unrepeatable_start() && open.contains(of)) {
             // The next attempt continues the step, and asks at the right place.
             let failure = Failure::new(FailureKind::Interrupted, message);
-            return Err(StepError { failure, original: Some(Box::new(StoppedInMiddle)) });
+            return Err(StepError { failure, original: Some(Box::new(StoppedRemotely)) });
         }
         match self.node().policy.retry.delay(self.call.failed.saturating_add(1), &failure) {
             Some(_) => Err(StepError::recorded(failure)),
@@ -142,7 +142,7 @@ impl HandedStep {
         }
         let failure =
             Failure::new(FailureKind::Interrupted, "what executed the step was drained before the step had ended");
-        Err(StepError { failure, original: Some(Box::new(StoppedInMiddle)) })
+        Err(StepError { failure, original: Some(Box::new(StoppedRemotely)) })
     }
 
     /// Returns the recorded outcome of the step, if the step consists of one tool call.
@@ -155,7 +155,7 @@ impl HandedStep {
         };
         let mut began =
             records.iter().filter(|(_, path, kind)| matches!(kind, EventKind::ToolStarted { .. }) && is_call(path));
-        // Several calls of the tool would make the outcome ambiguous.
+        // Several calls to the tool would make the outcome ambiguous.
         let (Some((_, call, _)), None) = (began.next(), began.next()) else { return None };
         let is_result = self.type_name().starts_with("core::result::Result<");
         let wrapped = |variant: &str, json: &str| Encoded::from_json(format!("{{\"{variant}\":{json}}}")).ok();
@@ -194,7 +194,7 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
     if closings.is_empty() {
         return;
     }
-    let open = unknown_below(shared, step);
+    let open = unknown_writes(shared, step);
     for (path, kind) in closings {
         let kind = match kind {
             EventKind::NodeFailed { attempt, .. } => {

@@ -50,20 +50,20 @@ pub(crate) use self::closing::Failed;
 use self::closing::millis;
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
-use self::saving::SavedInOrder;
+use self::saving::SavedStates;
 pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
-use self::turns::Turns;
-pub(crate) use self::undoing::UndoingRun;
-use super::decided::SeenBy;
+use self::turns::CallOrders;
+pub(crate) use self::undoing::CompensatingRun;
+use super::decided::RevisedOutputs;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
-use crate::executor::{StepExecutor, StepsElsewhere};
-use crate::middleware::AroundRun;
+use crate::executor::{RemoteSteps, StepExecutor};
+use crate::middleware::RunHooks;
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
@@ -72,7 +72,7 @@ use crate::run::{
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Compensation, HeldBack, ValuePlace, answered_instead, can_be_answered, unanswerable};
+use crate::tool::{Compensation, HeldBack, ValueScope, answer_with_replacement, can_be_answered, unanswerable};
 use crate::value::Encoded;
 
 /// A workflow being executed: a run, or a nested workflow that records below the path of its step.
@@ -82,13 +82,13 @@ pub(crate) struct WorkflowRun {
     /// Paths of the nodes, if the workflow is nested. Empty for a run, whose paths are in the plan.
     paths: Vec<StepPath>,
     /// State that the nodes saved. Created when any state exists.
-    saved: OnceLock<SavedInOrder>,
+    saved: OnceLock<SavedStates>,
     resources: Resources,
     grants: Arc<[Arc<str>]>,
     /// Time limit of the run, and the part of it that earlier processes used.
     time: Option<(Duration, Duration)>,
     tasks: FuturesUnordered<Task>,
-    turns: Turns,
+    turns: CallOrders,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
     /// Typed errors of failed steps, for the direct caller of the workflow.
@@ -142,7 +142,7 @@ impl SegmentKind for OfWorkflow {
 }
 
 /// The event that the driver waited for.
-enum Happened {
+enum DriverEvent {
     /// The run is draining and no step makes progress.
     Quiet,
     /// A call has started to wait for earlier steps.
@@ -185,8 +185,8 @@ impl WorkflowRun {
         segment.shared.stream_if(terms.stream && segment.is_run());
         segment.shared.untrace_if(terms.untraced && segment.is_run());
         let (sender, control) = mpsc::unbounded_channel();
-        let turns = Turns::of_caller(segment.is_run());
-        let executor = if segment.is_run() { StepsElsewhere::of(&segment.shared.host) } else { None };
+        let turns = CallOrders::of_caller(segment.is_run());
+        let executor = if segment.is_run() { RemoteSteps::find_executor(&segment.shared.host) } else { None };
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: segment.shared.resources(),
@@ -213,18 +213,18 @@ impl WorkflowRun {
         // replays.
         match recorded {
             Some(recorded) => {
-                run.machine.begins_with(run.state_at_begin());
+                run.machine.set_initial_state(run.state_at_begin());
                 run.replay(&recorded);
             }
             None => {
                 run.record_started(object, terms);
-                run.machine.begins_with(run.state_at_begin());
+                run.machine.set_initial_state(run.state_at_begin());
             }
         }
         if let Some((_, spent)) = &mut run.time {
             *spent = run.segment.shared.time_spent(&run.segment.base);
         }
-        // A workflow that had already ended takes no control requests.
+        // A workflow that had already ended does not accept control requests.
         if run.ended.is_none() {
             run.listen(sender);
         }
@@ -261,7 +261,7 @@ impl WorkflowRun {
     }
 
     /// Adopts the resources and grants of the context in which the workflow was started.
-    pub(crate) fn is_begun_in(&mut self, cx: &Context) {
+    pub(crate) fn adopt_context(&mut self, cx: &Context) {
         self.resources.extend(cx.resources());
         self.grants = Arc::clone(cx.grants());
     }
@@ -309,7 +309,7 @@ impl WorkflowRun {
     /// dropped by its run.
     pub(crate) fn run_through(mut self) -> impl Future<Output = Result<Encoded, Failed>> + Send {
         let is_run = self.segment.is_run();
-        let around = is_run.then(|| AroundRun::of(&self.machine.spec().name, &self.segment.shared)).flatten();
+        let around = is_run.then(|| RunHooks::for_run(&self.machine.spec().name, &self.segment.shared)).flatten();
         // A block instead of an `async fn`, whose future would contain `self` twice.
         async move {
             if let Some(around) = &around
@@ -436,11 +436,11 @@ impl WorkflowRun {
             {
                 self.requested(request);
             }
-            self.give_turns();
+            self.release_waiting_calls();
             while !self.leaves
                 && let Some(command) = self.machine.command()
             {
-                if self.stays_unbegun(&command) {
+                if self.is_deferred_by_drain(&command) {
                     self.leaves = true;
                     break;
                 }
@@ -449,17 +449,17 @@ impl WorkflowRun {
                 }
             }
             // Steps may have just started, or a step that others wait for may have just ended.
-            self.give_turns();
+            self.release_waiting_calls();
             self.begin_commit();
             match self.next().await {
-                Happened::Quiet => self.leave().await?,
-                Happened::Waits => {}
-                Happened::Task(ended) => {
+                DriverEvent::Quiet => self.leave().await?,
+                DriverEvent::Waits => {}
+                DriverEvent::Task(ended) => {
                     unless_failed_as_cancelled(&self.segment.shared, ended.is_failure()).await;
                     self.ended(ended)?;
                 }
-                Happened::Asked(request) => self.requested(request),
-                Happened::Committed(committed) => {
+                DriverEvent::Asked(request) => self.requested(request),
+                DriverEvent::Committed(committed) => {
                     self.commit = None;
                     committed?;
                     self.take_snapshot();
@@ -469,14 +469,14 @@ impl WorkflowRun {
     }
 
     /// Waits for the next event.
-    fn next(&mut self) -> impl Future<Output = Happened> + '_ {
+    fn next(&mut self) -> impl Future<Output = DriverEvent> + '_ {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
             // Ended steps come first: their outcomes free places for others.
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
-                return Poll::Ready(Happened::Task(ended));
+                return Poll::Ready(DriverEvent::Task(ended));
             }
             if self.turns.have_changed() {
-                return Poll::Ready(Happened::Waits);
+                return Poll::Ready(DriverEvent::Waits);
             }
             // Records that a step made while running, such as the outcome of a call, are committed
             // while it continues.
@@ -484,11 +484,11 @@ impl WorkflowRun {
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(cx)
             {
-                return Poll::Ready(Happened::Committed(committed));
+                return Poll::Ready(DriverEvent::Committed(committed));
             }
             match self.control.poll_recv(cx) {
-                Poll::Ready(Some(request)) => Poll::Ready(Happened::Asked(request)),
-                _ if self.is_quiet() => Poll::Ready(Happened::Quiet),
+                Poll::Ready(Some(request)) => Poll::Ready(DriverEvent::Asked(request)),
+                _ if self.is_quiet() => Poll::Ready(DriverEvent::Quiet),
                 _ => Poll::Pending,
             }
         })
@@ -511,7 +511,7 @@ impl WorkflowRun {
                 let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
                 self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable, tool: None });
             }
-            Command::Close { node, output } => match self.within_event(Unit::node(node), output) {
+            Command::Close { node, output } => match self.check_event_size(Unit::node(node), output) {
                 Ok(output) => {
                     self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
                 }
@@ -520,7 +520,7 @@ impl WorkflowRun {
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
-                let (attempt, error) = (self.machine.attempts(unit), self.with_stopped(unit, error));
+                let (attempt, error) = (self.machine.attempts(unit), self.with_stopped_calls(unit, error));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
             Command::Cancel { unit, reason } => self.cancel(unit, reason),
@@ -537,13 +537,13 @@ impl WorkflowRun {
         let is_filled = definition.question_text.is_some()
             || definition.question_about.is_some()
             || matches!(definition.body, Body::Gate { .. });
-        let seen = (definition.sees_state && is_filled).then(|| self.outputs_seen(node));
+        let seen = (definition.sees_state && is_filled).then(|| self.outputs_with_state(node));
         let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         let request = match &definition.body {
             Body::Gate { question, .. } => {
-                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
+                ValueScope::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
             }
-            _ => super::approval_of(&spec, definition, &SeenBy::by(definition.decided.as_ref(), outputs)),
+            _ => super::approval_of(&spec, definition, &RevisedOutputs::by(definition.decided.as_ref(), outputs)),
         };
         self.unsee(node);
         match request {
@@ -560,10 +560,10 @@ impl WorkflowRun {
                     return self.fail(Unit::node(node), StepError::recorded(failure));
                 }
                 let bits = self.segment.shared.host.question_bits();
-                let request = Arc::new(request.within(limit, &policy.on_timeout).asked_as(bits));
+                let request = Arc::new(request.within(limit, &policy.on_timeout).with_random_id(bits));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
                 // Test replacements and dry runs may answer for the person.
-                answered_instead(&self.segment.shared, &self.path(Unit::node(node)), &request);
+                answer_with_replacement(&self.segment.shared, &self.path(Unit::node(node)), &request);
                 if let Some(since) = self.machine.asked(node).map(|asked| asked.since) {
                     self.set_timer(Unit::node(node), since);
                 }

@@ -11,7 +11,7 @@ use crate::event::{EventKind, RunTerms, Subject};
 use crate::path::StepPath;
 use crate::run::{outermost, writes};
 use crate::time::Timestamp;
-use crate::tool::answered_instead;
+use crate::tool::answer_with_replacement;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, Spec};
 
@@ -32,7 +32,7 @@ impl WorkflowRun {
                     _ => {}
                 }
             } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval | Subject::Tool)
-                && let Some(unit) = unit_of(&spec, &nodes, path)
+                && let Some(unit) = find_unit(&spec, &nodes, path)
             {
                 self.machine.apply(unit, kind, *time);
             }
@@ -41,7 +41,7 @@ impl WorkflowRun {
         for (unit, since) in self.machine.pending_times() {
             self.set_timer(unit, since);
             if let Some(asked) = self.machine.asked(unit.node).filter(|_| unit.child.is_none()) {
-                answered_instead(&self.segment.shared, &self.path(unit), &asked.question);
+                answer_with_replacement(&self.segment.shared, &self.path(unit), &asked.question);
             }
         }
     }
@@ -51,13 +51,13 @@ impl WorkflowRun {
     /// Continues a body or nested workflow that failed: failed nodes and open questions are reset.
     /// If an operator has decided to run the step again (`decided`), nodes that were stopped in the
     /// middle are reset, too.
-    pub(super) fn begin_again(&mut self, decided: bool) {
+    pub(super) fn continue_failed(&mut self, decided: bool) {
         self.ended = None;
         let names = self.machine.spec().input_names();
         let inputs = self.machine.inputs();
         let inputs = crate::workflow::input_object::to_object(&names, &inputs);
         self.record_started(inputs, RunTerms::default());
-        for node in self.machine.stopped_at() {
+        for node in self.machine.nodes_to_reset() {
             self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
         }
         let undecided = if decided { self.machine.undecided() } else { Vec::new() };
@@ -74,9 +74,9 @@ impl WorkflowRun {
 const FURTHER_ATTEMPT: &str = "a further attempt";
 
 /// Returns `true` if an operator was asked about this step or an enclosing one, and let it run
-/// again. A step that failed in another way, or was retried by its policy, carries no decision
+/// again. A step that failed in a different way, or was retried by its policy, carries no decision
 /// about the calls that were stopped in it.
-pub(super) fn is_decided(cx: &Context) -> bool {
+pub(super) fn has_operator_decision(cx: &Context) -> bool {
     let recorded = cx.run().log.all_below(&StepPath::root());
     let mut around = recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path));
     let reset = around.find_map(|(_, path, kind)| match kind {
@@ -93,7 +93,11 @@ pub(super) fn is_decided(cx: &Context) -> bool {
 
 /// Returns `true` if the body failed and the step has already failed because of it, so that the
 /// next attempt continues the body. A failure that the step has not yet received is returned first.
-pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)], attempts: u32) -> bool {
+pub(super) fn has_reported_failure(
+    base: &StepPath,
+    recorded: &[(Timestamp, StepPath, EventKind)],
+    attempts: u32,
+) -> bool {
     let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
     let failed = |kind: &&EventKind| matches!(kind, EventKind::WorkflowFailed { .. });
     let last = own().rfind(|kind| kind.shape().subject == Subject::Workflow);
@@ -102,7 +106,7 @@ pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, E
 }
 
 /// Returns the unit with the given path in a workflow.
-pub(super) fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
+pub(super) fn find_unit(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
     if let Some(node) = nodes.get(path) {
         return Some(Unit::node(*node));
     }

@@ -10,7 +10,7 @@ use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Asked, ControlRequest, InSegment, RunState, answer_of_timeout, check_question};
+use crate::run::{Asked, ControlRequest, InSegment, RunState, check_question, timeout_answer};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
@@ -20,7 +20,7 @@ impl WorkflowRun {
     pub(super) fn requested(&mut self, Asked { request, by, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
         // A nested workflow may have started since the request arrived.
-        if request.node().is_some_and(|node| self.is_of_a_step(node)) {
+        if request.node().is_some_and(|node| self.is_below_step(node)) {
             return shared.request_below(&self.segment.base, Asked { request, by, reply });
         }
         shared.log.replying(reply, || match &request {
@@ -50,7 +50,7 @@ impl WorkflowRun {
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.record_own(EventKind::paused(PauseReason::Operator).asked_by(by));
+        self.record_own(EventKind::paused(PauseReason::Operator).with_operator(by));
         self.segment.shared.hold(true);
         Ok(())
     }
@@ -64,7 +64,7 @@ impl WorkflowRun {
         if !self.machine.is_paused() {
             return Err(ControlError::not_paused(self.machine.pause_reason()));
         }
-        self.record_own(EventKind::resumed().asked_by(by));
+        self.record_own(EventKind::resumed().with_operator(by));
         self.segment.shared.hold(false);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl WorkflowRun {
                 let state = crate::workflow::state_of(phase);
                 let step = self.path(unit);
                 // A nested workflow in this step may be waiting for the retry instead.
-                let recorded = RunState::of_records(&self.segment.shared.log.records_below(&step));
+                let recorded = RunState::from_records(&self.segment.shared.log.records_below(&step));
                 let message = match recorded.waiting_in(&step) {
                     Some(inner) => format!(
                         "the node `{node}` cannot be retried: it is {state}, and `{inner}` in it waits for a decision; \
@@ -94,7 +94,7 @@ impl WorkflowRun {
             }
         }
         self.record(unit, EventKind::NodeReset { by: by.into() });
-        self.note_unpaused();
+        self.record_unpaused();
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl WorkflowRun {
         }
         crate::workflow::check_answer(self.machine.spec().node(unit.node), answer)?;
         self.record(unit, EventKind::ApprovalResolved { answer: answer.clone(), by: by.into() });
-        self.note_unpaused();
+        self.record_unpaused();
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl WorkflowRun {
     /// newer one has its own timer.
     pub(super) fn unanswered(&mut self, unit: Unit, since: Timestamp) {
         let Some(asked) = self.machine.asked(unit.node).filter(|asked| asked.since == since) else { return };
-        match answer_of_timeout(&asked.question) {
+        match timeout_answer(&asked.question) {
             Ok(answer) => {
                 self.record(unit, EventKind::ApprovalResolved { answer, by: OnTimeout::BY.into() });
             }
@@ -133,11 +133,11 @@ impl WorkflowRun {
                 self.record(unit, EventKind::NodeFailed { attempt: 0, error: Arc::new(failure) });
             }
         }
-        self.note_unpaused();
+        self.record_unpaused();
     }
 
     /// Records that the run continues, if it was paused for the request that was just handled.
-    fn note_unpaused(&mut self) {
+    fn record_unpaused(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
             self.record_own(EventKind::resumed());
         }
@@ -145,7 +145,7 @@ impl WorkflowRun {
 
     /// Returns `true` if the node is not part of this workflow and lies below one of its steps. It
     /// then belongs to a nested workflow that has ended, or has not started again after a restart.
-    fn is_of_a_step(&self, name: &str) -> bool {
+    fn is_below_step(&self, name: &str) -> bool {
         let Ok(path) = name.parse::<StepPath>() else { return false };
         if self.node(name).is_ok() || self.whole_of(name).is_some() {
             return false;

@@ -15,7 +15,7 @@ use crate::run::{RunShared, Seen, StepStates};
 use crate::state::{EXIT, IN_TAP, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_saved};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
-use crate::workflow::outputs::WithState;
+use crate::workflow::outputs::OutputsWithState;
 use crate::workflow::saved_outputs::saved_of;
 use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs, Spec};
 use crate::workflow::step_error::StepError;
@@ -33,9 +33,9 @@ type SavedByNode = (NodeIndex, Option<Arc<SavedByStep>>);
 /// Saved state of the nodes, in the order in which they ended. Append-only, so that a length
 /// identifies the state that a step sees.
 #[derive(Clone)]
-pub(super) struct SavedInOrder(Arc<Mutex<Vec<SavedByNode>>>);
+pub(super) struct SavedStates(Arc<Mutex<Vec<SavedByNode>>>);
 
-impl SavedInOrder {
+impl SavedStates {
     fn all(&self) -> MutexGuard<'_, Vec<SavedByNode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,13 +94,13 @@ impl WorkflowRun {
 
     /// Returns the list of saved states. It starts with the nodes that completed before this
     /// process.
-    fn saved_in_order(&self, states: &StepStates) -> &SavedInOrder {
+    fn saved_in_order(&self, states: &StepStates) -> &SavedStates {
         self.saved.get_or_init(|| {
             let nodes = (0..).zip(&self.machine.spec().nodes).map(|(node, _)| node);
             let done = nodes.filter(|node| self.machine.output(*node).is_some());
             let saved =
                 done.filter_map(|node| Some((node, Some(Arc::clone(states.saved_by(&self.path(Unit::node(node)))?)))));
-            SavedInOrder(Arc::new(Mutex::new(saved.collect())))
+            SavedStates(Arc::new(Mutex::new(saved.collect())))
         })
     }
 
@@ -139,16 +139,16 @@ impl WorkflowRun {
             return Ok(());
         }
         let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone());
-        values.into_iter().try_for_each(|(key, value)| cx.set_encoded(key, value)).map_err(StepError::of)
+        values.into_iter().try_for_each(|(key, value)| cx.set_encoded(key, value)).map_err(StepError::from_error)
     }
 
     /// Returns the outputs and the state for a node that is computed in place. Call
     /// [`unsee`](Self::unsee) afterwards.
-    pub(super) fn outputs_seen(&self, node: NodeIndex) -> WithState<'_> {
+    pub(super) fn outputs_with_state(&self, node: NodeIndex) -> OutputsWithState<'_> {
         let path = self.path(Unit::node(node));
         self.open_state(Unit::node(node), &path);
         let state = self.segment.shared.states().map(|states| states.seen_by(&path));
-        WithState { outputs: &self.machine, state: state.unwrap_or_default() }
+        OutputsWithState { outputs: &self.machine, state: state.unwrap_or_default() }
     }
 
     /// Discards the state that a node computed in place has seen.
@@ -172,7 +172,7 @@ impl WorkflowRun {
     /// # Errors
     /// [`FailureKind::TooLarge`] if a step saved more than its limit. [`FailureKind::Value`] if a
     /// tap saved anything.
-    pub(super) fn saved_size(&self, unit: Unit) -> Result<usize, StepError> {
+    pub(super) fn checked_saved_size(&self, unit: Unit) -> Result<usize, StepError> {
         let Some(states) = self.segment.shared.states() else { return Ok(0) };
         let own = states.size(&self.path(unit));
         let within = self.machine.units(unit.node).filter(|within| unit.child.is_none() && within.child.is_some());
@@ -202,7 +202,7 @@ impl WorkflowRun {
             for (place, child) in self.machine.units(unit.node).enumerate() {
                 if child.child.is_some() {
                     has_parts = true;
-                    states.hand_up(&self.path(child), path, place);
+                    states.merge_into_parent(&self.path(child), path, place);
                 }
             }
         }

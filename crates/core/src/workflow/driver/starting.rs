@@ -11,13 +11,14 @@ use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::RunShared;
 use crate::tool::{
-    Covered, NodeQuestion, StepPlace, ToolDefinition, asks_at, call_has_events, undecided_below, undecided_failure,
+    CurrentStep, NodeGuarantees, NodeQuestion, ToolDefinition, call_has_events, pending_questions, undecided_failure,
+    undecided_writes,
 };
 use crate::value::Encoded;
-use crate::workflow::decided::SeenBy;
+use crate::workflow::decided::RevisedOutputs;
 use crate::workflow::machine::Unit;
-use crate::workflow::outputs::WithState;
-use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
+use crate::workflow::outputs::OutputsWithState;
+use crate::workflow::spec::{Body, Outputs, PlanNode, StepFuture};
 use crate::workflow::step_error::StepError;
 
 impl WorkflowRun {
@@ -27,10 +28,10 @@ impl WorkflowRun {
         let (path, began) = (self.path(unit), self.segment.shared.now());
         // A call that waits for a person has not executed anything since, so its effect is not in
         // doubt.
-        let repeatable =
-            node.policy.repeatable.unwrap_or(true) || attempt > 1 && asks_at(&self.segment.shared, &path).is_some();
+        let repeatable = node.policy.repeatable.unwrap_or(true)
+            || attempt > 1 && pending_questions(&self.segment.shared, &path).is_some();
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
-        let tool = self.names_call(node).map(|tool| Arc::clone(&tool.name));
+        let tool = self.unrecorded_tool(node).map(|tool| Arc::clone(&tool.name));
         self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable, tool });
         let node = self.machine.spec().node(unit.node);
         let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
@@ -38,7 +39,7 @@ impl WorkflowRun {
             .with_attempt(attempt, scope);
         self.open_state(unit, cx.path());
         if node.policy.tap {
-            self.segment.shared.states_or_new().open_tap(cx.path());
+            self.segment.shared.states_or_new().open_read_only(cx.path());
         }
         cx.begin_attempt();
         // An earlier attempt may have recorded calls. For a step that is handed out, the executing
@@ -48,13 +49,13 @@ impl WorkflowRun {
         let turn = order.turn.clone();
         let asked = question_of_call(node, &self.segment.shared, cx.path(), &self.machine);
         let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
-        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
+        let place = CurrentStep::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
         // Calls that an earlier attempt left in the middle must be decided on before the step runs
         // again.
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,
-            true => undecided_failure(&undecided_below(cx.run(), cx.path(), node.called.is_some())),
+            true => undecided_failure(&undecided_writes(cx.run(), cx.path(), node.called.is_some())),
         };
         let unable = unasked.or_else(|| undecided.map(StepError::recorded));
         let step = match (unable, &self.executor) {
@@ -64,16 +65,16 @@ impl WorkflowRun {
             }
             (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, (since, turn)))),
         };
-        let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
+        let step = step.with_limit(node.policy.timeout_duration(), node.called.as_ref());
         // For a step that is handed out, the executing process applies the tool's concurrency
         // limit.
-        let step = if self.executor.is_none() { step.at_its_turn(node) } else { step };
+        let step = if self.executor.is_none() { step.with_tool_limits(node) } else { step };
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
         self.tasks.push(Task::step(unit, began, step, durable));
     }
 
-    /// Returns the tool whose call the node consists of, if the call records no events itself.
-    fn names_call<'n>(&self, node: &'n NodeSpec) -> Option<&'n Arc<ToolDefinition>> {
+    /// Returns the tool whose call the node consists of, if the call itself does not record events.
+    fn unrecorded_tool<'n>(&self, node: &'n PlanNode) -> Option<&'n Arc<ToolDefinition>> {
         let tool = node.called.as_ref()?;
         let has_events = match node.callee {
             Some(_) => call_has_events(&self.segment.shared.host, tool),
@@ -88,34 +89,34 @@ impl WorkflowRun {
 /// # Errors
 /// If a value in the text is missing.
 pub(super) fn question_of_call(
-    node: &NodeSpec,
+    node: &PlanNode,
     shared: &RunShared,
     path: &StepPath,
     outputs: &dyn Outputs,
 ) -> Result<Option<Arc<NodeQuestion>>, StepError> {
     let (Some(question), Some(text)) = (&node.question, &node.question_text) else { return Ok(node.question.clone()) };
     let state = shared.states().map(|states| states.seen_by(path)).unwrap_or_default();
-    let text = text(&WithState { outputs, state })?;
+    let text = text(&OutputsWithState { outputs, state })?;
     Ok(Some(Arc::new(NodeQuestion { text: Some(text.into()), ..NodeQuestion::clone(question) })))
 }
 
 /// Returns the approvals and limits of the node that apply to calls in its step.
-pub(super) fn covered(node: &NodeSpec, question: Option<Arc<NodeQuestion>>) -> Covered {
+pub(super) fn covered(node: &PlanNode, question: Option<Arc<NodeQuestion>>) -> NodeGuarantees {
     // The question of a node with items or rounds does not show the arguments of their calls.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
     let is_round = matches!(node.body, Body::Repeat { .. });
-    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question, is_round }
+    NodeGuarantees { approved, once: !node.policy.repeatable.unwrap_or(true), question, is_round }
 }
 
 /// Creates the step of a node, item, round or branch without running any of its code.
 pub(super) fn body_of(
-    node: &NodeSpec,
+    node: &PlanNode,
     unit: Unit,
     cx: Context,
     item: Option<&Encoded>,
     outputs: &dyn Outputs,
 ) -> Result<StepFuture, StepError> {
-    let seen = node.decided.is_some().then(|| SeenBy::by(node.decided.as_ref(), outputs));
+    let seen = node.decided.is_some().then(|| RevisedOutputs::by(node.decided.as_ref(), outputs));
     let outputs: &dyn Outputs = seen.as_ref().map_or(outputs, |seen| seen);
     match (&node.body, unit.child) {
         (Body::Step(step), None) => step(cx, outputs),

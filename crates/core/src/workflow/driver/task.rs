@@ -1,6 +1,6 @@
 //! The futures that the driver of a workflow polls: running steps and timers.
 //!
-//! Each step is polled inside its task-local scope. Calls in the step find their [`StepPlace`]
+//! Each step is polled inside its task-local scope. Calls in the step find their [`CurrentStep`]
 //! there, and can end the step through it.
 
 use std::panic::AssertUnwindSafe;
@@ -14,15 +14,15 @@ use tracing::Span;
 
 use crate::error::FailureKind;
 use crate::path::StepPath;
-use crate::run::{Around, AroundSlot, RunShared, stopping};
+use crate::run::{Around, RunShared, TaskScopeSlot, stopping};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{StepPlace, TimeLimit, ToolDefinition, late_text, slot};
+use crate::tool::{CurrentStep, TimeLimit, ToolDefinition, slot, timeout_message};
 use crate::value::Encoded;
 use crate::workflow::callee;
 use crate::workflow::machine::Unit;
-use crate::workflow::spec::{NodeSpec, StepFuture};
+use crate::workflow::spec::{PlanNode, StepFuture};
 use crate::workflow::step_error::{StepError, caught};
 
 /// A running step or a timer.
@@ -50,8 +50,8 @@ enum Work {
 /// A step and the scope in which it is polled.
 pub(super) struct Step {
     future: StepFuture,
-    place: Arc<StepPlace>,
-    around: AroundSlot,
+    place: Arc<CurrentStep>,
+    around: TaskScopeSlot,
     /// Tool whose call the step consists of.
     called: Option<Arc<ToolDefinition>>,
     /// Span of the tool call that the step consists of, or of the step.
@@ -85,7 +85,7 @@ impl Ended {
 
 impl Step {
     /// Creates a step. `make` runs inside the scope of the step.
-    pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
+    pub(super) fn new(place: Arc<CurrentStep>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
         let around = Around::at(Arc::clone(&place)).into_slot();
         // `make` only builds the future: no code of the step runs before the first poll.
         let made = caught(make);
@@ -96,14 +96,14 @@ impl Step {
     pub(super) fn with_limit(mut self, limit: Option<Duration>, called: Option<&Arc<ToolDefinition>>) -> Self {
         if let Some(limit) = limit {
             let called = called.map(Arc::clone);
-            self.future = Box::pin(WithLimit::new(limit, Arc::clone(&self.place), called, self.future));
+            self.future = Box::pin(TimeLimitedStep::new(limit, Arc::clone(&self.place), called, self.future));
         }
         self
     }
 
     /// Adds the concurrency limit and the span of the tool call that the step consists of. A step
     /// without a tool gets the span of a step.
-    pub(super) fn at_its_turn(mut self, node: &NodeSpec) -> Self {
+    pub(super) fn with_tool_limits(mut self, node: &PlanNode) -> Self {
         let Some(tool) = &node.called else {
             // Agents and workflows create their own spans.
             if node.does.is_none() && node.callee.and_then(callee::word).is_none() {
@@ -239,22 +239,22 @@ impl Future for Task {
 }
 
 /// A step with a time limit.
-struct WithLimit {
+struct TimeLimitedStep {
     limit: Duration,
     time: TimeLimit,
-    place: Arc<StepPlace>,
+    place: Arc<CurrentStep>,
     /// Tool whose call the step consists of.
     called: Option<Arc<ToolDefinition>>,
     future: StepFuture,
 }
 
-impl WithLimit {
-    fn new(limit: Duration, place: Arc<StepPlace>, called: Option<Arc<ToolDefinition>>, future: StepFuture) -> Self {
+impl TimeLimitedStep {
+    fn new(limit: Duration, place: Arc<CurrentStep>, called: Option<Arc<ToolDefinition>>, future: StepFuture) -> Self {
         Self { limit, time: TimeLimit::new(limit), place, called, future }
     }
 }
 
-impl Future for WithLimit {
+impl Future for TimeLimitedStep {
     type Output = Result<Encoded, StepError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -269,7 +269,7 @@ impl Future for WithLimit {
         std::task::ready!(this.time.poll_unless(waits, cx));
         let limit = this.limit;
         let problem = match &this.called {
-            Some(tool) => late_text(tool.catalogue_name(), limit, tool.policy.effects),
+            Some(tool) => timeout_message(tool.catalogue_name(), limit, tool.policy.effects),
             None => format!("the step took longer than its time limit of {limit:?}"),
         };
         Poll::Ready(Err(StepError::new(FailureKind::Timeout, problem)))

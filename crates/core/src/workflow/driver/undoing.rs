@@ -9,20 +9,20 @@ use crate::error::Result;
 use crate::event::{EventKind, RunStarted};
 use crate::path::StepPath;
 use crate::run::{InSegment, RunShared, Segment};
-use crate::tool::{BegunCompensation, continue_compensating};
+use crate::tool::{StartedCompensation, continue_compensating};
 use crate::value::Encoded;
 
 /// A run that only continues its compensation.
-pub(crate) struct UndoingRun {
+pub(crate) struct CompensatingRun {
     segment: Segment<OfWorkflow>,
     name: Arc<str>,
     grants: Arc<[Arc<str>]>,
-    begun: BegunCompensation,
+    begun: StartedCompensation,
 }
 
-impl UndoingRun {
+impl CompensatingRun {
     /// Creates the run from its journal, and starts to take control requests.
-    pub(crate) fn new(started: &RunStarted, begun: BegunCompensation, shared: Arc<RunShared>) -> Self {
+    pub(crate) fn new(started: &RunStarted, begun: StartedCompensation, shared: Arc<RunShared>) -> Self {
         shared.undoes(begun.is_cancelled());
         Self {
             segment: Segment::new(shared),

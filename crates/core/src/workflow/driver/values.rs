@@ -6,7 +6,7 @@ use super::WorkflowRun;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::{ValuePlace, over_size};
+use crate::tool::{ValueScope, size_error};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
@@ -18,7 +18,7 @@ const EVENT_ROOM: u64 = 4096;
 impl WorkflowRun {
     /// Computes a value. Records it if a later process or attempt could compute a different one.
     pub(super) fn value(&mut self, node: NodeIndex) {
-        match self.evaluate(node).and_then(|output| self.within_event(Unit::node(node), output)) {
+        match self.evaluate(node).and_then(|output| self.check_event_size(Unit::node(node), output)) {
             Ok(output) if self.is_recorded(node) => {
                 self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
             }
@@ -42,9 +42,9 @@ impl WorkflowRun {
                 .granted(&self.grants)
                 .of_value()
         };
-        let seen = (definition.sees_state || !definition.saves.is_empty()).then(|| self.outputs_seen(node));
+        let seen = (definition.sees_state || !definition.saves.is_empty()).then(|| self.outputs_with_state(node));
         let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
-        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
+        ValueScope::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
     }
 
     /// Returns `true` if the value is recorded. The output of the workflow is part of its final
@@ -60,17 +60,17 @@ impl WorkflowRun {
     /// Checks the output of a step against the limit of its tool and the limit for all steps.
     pub(super) fn within_limits(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
         let of_tool = self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
-        match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
+        match of_tool.and_then(|limit| size_error(output.as_str(), limit)) {
             Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
-            None => self.within_event(unit, output),
+            None => self.check_event_size(unit, output),
         }
     }
 
     /// Saves the declared state and checks the output against the limit for all steps. The event
     /// also contains the saved state.
-    pub(super) fn within_event(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
+    pub(super) fn check_event_size(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
         self.save_output(unit, &output)?;
-        let saved = self.saved_size(unit)?;
+        let saved = self.checked_saved_size(unit)?;
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
         if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
             // Besides the output, the event contains metadata and the saved state.

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::continued::{Continued, ContinuedEnd, called, continued};
-use super::replay::{failed_before, is_changed, is_decided, written};
+use super::continued::{EarlierEnd, EarlierWorkflow, called, continued};
+use super::replay::{has_operator_decision, has_reported_failure, is_changed, written};
 use super::{OfWorkflow, WorkflowRun};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::event::{EventKind, RunTerms};
 use crate::path::StepPath;
 use crate::run::{Segment, was_dropped, was_dropped_with_step};
 use crate::time::Timestamp;
-use crate::tool::{HeldBack, StepPlace, lived};
+use crate::tool::{CurrentStep, HeldBack, lived};
 use crate::value::Encoded;
 use crate::workflow::spec::Spec;
 
@@ -28,21 +28,21 @@ impl WorkflowRun {
         let _beginning = cx.run().workflow_begins();
         let held_back = |base: &StepPath, lived| {
             let workflow = format!("the workflow `{}`", spec.name);
-            Some(Box::new(HeldBack::at(StepPlace::current(), base, workflow, lived)))
+            Some(Box::new(HeldBack::at(CurrentStep::current(), base, workflow, lived)))
         };
-        if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
+        if let Some(EarlierWorkflow { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
             let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
             return Ok(match ended {
-                ContinuedEnd::Stopped => Self::again(spec, inputs, segment, recorded, (failures, cx)),
-                ContinuedEnd::Counts => Self::as_step(spec, inputs, segment, recorded, cx),
-                ContinuedEnd::HeldBack(lived) => {
+                EarlierEnd::Stopped => Self::again(spec, inputs, segment, recorded, (failures, cx)),
+                EarlierEnd::Counts => Self::as_step(spec, inputs, segment, recorded, cx),
+                EarlierEnd::HeldBack(lived) => {
                     let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
                     run.held_back = held_back(&run.segment.base, lived);
                     run
                 }
             });
         }
-        let base = cx.claim(|| called(spec, &inputs)).inspect_err(StepPlace::end_with)?;
+        let base = cx.claim(|| called(spec, &inputs)).inspect_err(CurrentStep::end_with)?;
         let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
         let recorded = segment.recorded();
         let is_end = |(_, path, kind): &(_, StepPath, EventKind)| {
@@ -59,7 +59,7 @@ impl WorkflowRun {
             run.held_back = held_back(&run.segment.base, lived);
         }
         if run.refused.is_none() && matches!(&run.ended, Some(Err(failure)) if was_dropped_with_step(failure)) {
-            run.begin_again(false);
+            run.continue_failed(false);
         }
         Ok(run)
     }
@@ -73,10 +73,10 @@ impl WorkflowRun {
         recorded: Vec<(Timestamp, StepPath, EventKind)>,
         (failures, cx): (u32, &Context),
     ) -> Self {
-        let again = failed_before(&segment.base, &recorded, failures);
+        let again = has_reported_failure(&segment.base, &recorded, failures);
         let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
         if again && run.refused.is_none() {
-            run.begin_again(is_decided(cx));
+            run.continue_failed(has_operator_decision(cx));
         }
         run
     }
@@ -115,10 +115,10 @@ impl WorkflowRun {
         if changed {
             let (workflow, path) = (Arc::clone(&spec.name), run.segment.base.clone());
             let error = Error::NestedChanged { workflow, path, wrote };
-            StepPlace::end_with(&error);
+            CurrentStep::end_with(&error);
             run.refused = Some(error);
         }
-        run.is_begun_in(cx);
+        run.adopt_context(cx);
         run
     }
 }

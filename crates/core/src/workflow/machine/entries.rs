@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::{Machine, Phase, Unit, index};
 use crate::workflow::entry::{Begins, Edge, Entry, When};
-use crate::workflow::outputs::WithState;
-use crate::workflow::spec::{Body, NodeIndex, NodeSpec, Outputs};
+use crate::workflow::outputs::OutputsWithState;
+use crate::workflow::spec::{Body, NodeIndex, Outputs, PlanNode};
 
 /// The recorded output of a router: one arm, or a list of arms.
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ impl Machine {
     }
 
     /// Returns `true` if a decider skipped the node.
-    fn is_passed_over(&self, node: NodeIndex) -> bool {
+    fn is_skipped_by_decider(&self, node: NodeIndex) -> bool {
         let decided = self.spec.node(node).decided.as_ref();
         decided.is_some_and(|decided| decided.skips(self).is_some())
     }
@@ -49,14 +49,14 @@ impl Machine {
         let phase = self.phase(Unit::node(entry.from));
         let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
         // Nodes after a step that a decider skipped continue as if it had succeeded.
-        let phase = if phase == Phase::Skipped && self.is_passed_over(entry.from) { Phase::Done } else { phase };
+        let phase = if phase == Phase::Skipped && self.is_skipped_by_decider(entry.from) { Phase::Done } else { phase };
         match (phase, &entry.when) {
             (Phase::Done, When::Done) => Edge::Taken,
             (Phase::Done, When::Arm(arm)) => of(self.takes(entry.from, *arm)),
             (Phase::Done, When::Failed) => Edge::NotTaken,
             (Phase::Done, When::Holds(condition)) => {
                 let holds = match condition.sees_state {
-                    true => condition.holds(&WithState { outputs: self, state: self.state_behind(entry.from) }),
+                    true => condition.holds(&OutputsWithState { outputs: self, state: self.state_behind(entry.from) }),
                     false => condition.holds(self),
                 };
                 holds.map_or_else(Edge::Broken, of)
@@ -68,7 +68,7 @@ impl Machine {
     }
 
     /// Returns `true` if the outcome is certain: enough edges are taken, or can no longer be taken.
-    pub(super) fn is_known(&self, definition: &NodeSpec) -> bool {
+    pub(super) fn is_known(&self, definition: &PlanNode) -> bool {
         if definition.begins.waits_for_all() {
             return true;
         }
@@ -86,7 +86,7 @@ impl Machine {
     }
 
     /// Returns the message of the first condition that failed to evaluate.
-    pub(super) fn broken(&self, definition: &NodeSpec) -> Option<String> {
+    pub(super) fn broken(&self, definition: &PlanNode) -> Option<String> {
         let conditional = definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
         conditional.into_iter().find_map(|entry| match self.edge(entry) {
             Edge::Broken(problem) => {
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Returns the reason why too few edges are taken, or `None` if the node is entered.
-    pub(super) fn not_entered(&self, definition: &NodeSpec) -> Option<Arc<str>> {
+    pub(super) fn missing_edges_reason(&self, definition: &PlanNode) -> Option<Arc<str>> {
         let entries = &definition.entries;
         if entries.is_empty() {
             return None;
@@ -118,7 +118,7 @@ impl Machine {
             (When::Arm(_), Edge::NotTaken) => "another arm was taken".into(),
             (When::Failed, Edge::NotTaken) => format!("`{from}` did not fail").into(),
             (_, Edge::NotTaken) => format!("the condition of the edge from `{from}` does not hold").into(),
-            _ => self.not_there(entry.from),
+            _ => self.missing_output_reason(entry.from),
         })
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use agentflow_schema::text::head;
 
-use super::{Command, Machine, Phase, Unit, UnitState, index};
+use super::{Command, InstanceState, Machine, Phase, Unit, index};
 use crate::error::{Failure, FailureKind};
 use crate::state::WITHOUT_OUTPUT;
 use crate::value::Encoded;
-use crate::workflow::decided::SeenBy;
+use crate::workflow::decided::RevisedOutputs;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 use crate::workflow::step_error::caught;
 
@@ -17,7 +17,7 @@ use crate::workflow::step_error::caught;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) items: Vec<Encoded>,
-    pub(super) units: Vec<UnitState>,
+    pub(super) units: Vec<InstanceState>,
     pub(super) outputs: Vec<Option<Encoded>>,
     /// Maximum number of units. Items and branches exist from the start. The rounds of a repetition
     /// are added one at a time, since the bound may be much larger than the number of rounds.
@@ -37,14 +37,14 @@ impl Group {
     }
 
     fn grow(&mut self, units: usize) {
-        self.units.resize_with(units, UnitState::default);
+        self.units.resize_with(units, InstanceState::default);
         self.outputs.resize(units, None);
     }
 
     /// Resets all units that have not succeeded, so that they can start again. With `in_turn` (a
     /// fallback), a group that was stopped before all branches had failed continues with the branch
     /// that was running: earlier branches stay failed.
-    pub(super) fn forget_failures(&mut self, in_turn: bool) {
+    pub(super) fn reset_failed_units(&mut self, in_turn: bool) {
         let failed = self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
         let from = if in_turn && failed < self.units.len() { failed } else { 0 };
         self.causes.truncate(from);
@@ -88,7 +88,7 @@ impl Machine {
         }
         let (items, count, begin) = match &definition.body {
             Body::Map { items, .. } => {
-                let seen = SeenBy::by(definition.decided.as_ref(), self);
+                let seen = RevisedOutputs::by(definition.decided.as_ref(), self);
                 let items = match list_of_items(seen.output(*items), self.spec.node(*items).path.names()) {
                     Ok(items) => items,
                     Err(problem) => {
@@ -275,7 +275,7 @@ impl Machine {
             let unit = Unit::child(node, child);
             match self.phase(unit) {
                 // It has not started in this process, so no end is due.
-                Phase::Ready if !self.is_left_open(unit) => self.set_phase(unit, Phase::Waiting),
+                Phase::Ready if !self.is_started_by_earlier_process(unit) => self.set_phase(unit, Phase::Waiting),
                 _ => self.due.push_back(Command::Cancel { unit, reason }),
             }
         }

@@ -31,13 +31,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use self::answers::AskedAt;
+pub(crate) use self::answers::RecordedQuestion;
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
-use self::turn_order::OpenFrom;
-use super::decided::SeenBy;
-use super::outputs::Revised;
+use self::turn_order::OpenNodeBounds;
+use super::decided::RevisedOutputs;
+use super::outputs::RevisedInput;
 use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
@@ -132,27 +132,27 @@ pub(crate) struct Machine {
     stopped_from: Option<NodeIndex>,
     /// State at the start of the workflow.
     began_with: Option<Arc<SavedByStep>>,
-    open_from: OpenFrom,
+    open_from: OpenNodeBounds,
 }
 
 #[derive(Clone, Debug)]
 struct NodeState {
     /// Number of predecessors that have not ended.
     open: u32,
-    unit: UnitState,
+    unit: InstanceState,
     approved: bool,
     /// `true` if the node was stopped because another node failed. It runs again when that node
     /// does.
     cancelled: bool,
     /// Most recent question about the node.
-    asked: Option<AskedAt>,
+    asked: Option<RecordedQuestion>,
     /// `true` if the question of the node, or of its call, timed out and is configured to skip the
     /// node.
     passed_over: bool,
     output: Option<Encoded>,
     /// Revised inputs for the node that this node decides on. Set while that node runs its items,
     /// branches or rounds.
-    revised: Option<Arc<Revised>>,
+    revised: Option<Arc<RevisedInput>>,
     /// State that the node saved, for conditions on edges.
     saved: Option<Arc<SavedByStep>>,
     /// Failure of the node, if an edge for failures leaves it.
@@ -161,7 +161,7 @@ struct NodeState {
 }
 
 #[derive(Clone, Debug, Default)]
-struct UnitState {
+struct InstanceState {
     phase: Phase,
     attempts: u32,
     failures: u32,
@@ -205,7 +205,7 @@ impl Machine {
     pub(crate) fn new(spec: Arc<Spec>, inputs: Vec<Encoded>) -> Self {
         let nodes = spec.nodes.iter().map(|node| NodeState {
             open: node.awaited_count(),
-            unit: UnitState::default(),
+            unit: InstanceState::default(),
             approved: false,
             cancelled: false,
             asked: None,
@@ -223,7 +223,7 @@ impl Machine {
             due: VecDeque::new(),
             running: 0,
             held: 0,
-            open_from: OpenFrom::default(),
+            open_from: OpenNodeBounds::default(),
             waiting_units: 0,
             asking: 0,
             interrupted: 0,
@@ -263,7 +263,9 @@ impl Machine {
         let (group, child) = (self.nodes[unit.node as usize].group.as_ref()?, unit.child? as usize);
         let node = self.spec.node(unit.node);
         match node.body {
-            Body::Repeat { first, .. } if child == 0 => SeenBy::by(node.decided.as_ref(), self).output(first).cloned(),
+            Body::Repeat { first, .. } if child == 0 => {
+                RevisedOutputs::by(node.decided.as_ref(), self).output(first).cloned()
+            }
             Body::Repeat { .. } => group.outputs.get(child - 1)?.clone(),
             _ => group.items.get(child).cloned(),
         }
@@ -311,7 +313,7 @@ impl Machine {
     }
 
     /// Returns `true` if an earlier process started the unit and nothing was recorded for it since.
-    pub(crate) fn is_left_open(&self, unit: Unit) -> bool {
+    pub(crate) fn is_started_by_earlier_process(&self, unit: Unit) -> bool {
         self.unit(unit).is_some_and(|unit| unit.left_open)
     }
 
@@ -326,7 +328,7 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             let node = index(at);
             let children = state.group.iter().flat_map(|group| group.units.iter().enumerate());
-            let running = |unit: &UnitState| unit.phase == Phase::Running || unit.left_open;
+            let running = |unit: &InstanceState| unit.phase == Phase::Running || unit.left_open;
             open.extend(children.filter(|(_, unit)| running(unit)).map(|(at, _)| Unit::child(node, index(at))));
             open.extend(running(&state.unit).then_some(Unit::node(node)));
         }
@@ -339,7 +341,7 @@ impl Machine {
         std::iter::once(Unit::node(node)).chain((0..children).map(move |child| Unit::child(node, index(child))))
     }
 
-    fn unit(&self, unit: Unit) -> Option<&UnitState> {
+    fn unit(&self, unit: Unit) -> Option<&InstanceState> {
         let state = self.nodes.get(unit.node as usize)?;
         match unit.child {
             None => Some(&state.unit),
@@ -347,7 +349,7 @@ impl Machine {
         }
     }
 
-    fn unit_mut(&mut self, unit: Unit) -> Option<&mut UnitState> {
+    fn unit_mut(&mut self, unit: Unit) -> Option<&mut InstanceState> {
         let state = self.nodes.get_mut(unit.node as usize)?;
         match unit.child {
             None => Some(&mut state.unit),
@@ -391,7 +393,7 @@ impl Machine {
         if let Body::Join = definition.body {
             // The end of an arm may be a node outside of the arm. The join then has the guard of
             // the arm.
-            let taken = match self.not_entered(definition) {
+            let taken = match self.missing_edges_reason(definition) {
                 None => definition.reads.iter().find_map(|end| self.output(*end).cloned()),
                 Some(_) => None,
             };
@@ -463,7 +465,7 @@ impl Machine {
             EventKind::NodeSkipped { .. } => self.skip(unit.node),
             EventKind::NodeReset { .. } => self.reset(unit.node),
             EventKind::ApprovalRequested(question) => {
-                self.nodes[unit.node as usize].asked = Some(AskedAt::new(time, question));
+                self.nodes[unit.node as usize].asked = Some(RecordedQuestion::new(time, question));
                 self.set_phase(unit, Phase::Asking);
             }
             EventKind::ApprovalResolved { answer, .. } => self.resolved(unit.node, answer),
@@ -519,7 +521,7 @@ impl Machine {
         if self.spec.node(node).ends && self.ended_by.is_none() && !self.is_stopped(node) {
             (self.ended_by, self.stopped_from) = (Some(node), Some(0));
             self.set_phase(Unit::node(node), Phase::Done);
-            return self.cancel_from(0, ENDED);
+            return self.cancel_nodes_from(0, ENDED);
         }
         self.end(node, Phase::Done);
     }
@@ -560,7 +562,7 @@ impl Machine {
                     let from = if self.spec.ordered { unit.node } else { 0 };
                     if self.stopped_from.is_none_or(|before| from < before) {
                         self.stopped_from = Some(from);
-                        self.cancel_from(from, STOPPED);
+                        self.cancel_nodes_from(from, STOPPED);
                     }
                 }
             }
@@ -574,12 +576,13 @@ impl Machine {
 
     /// Schedules the cancellation of all nodes from this one on that are running, waiting or
     /// interrupted.
-    fn cancel_from(&mut self, from: NodeIndex, reason: &'static str) {
+    fn cancel_nodes_from(&mut self, from: NodeIndex, reason: &'static str) {
         for at in from as usize..self.nodes.len() {
             let node = index(at);
             self.cancel_children(node, reason);
             let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff { .. } | Phase::Asking);
-            let owed = self.phase(Unit::node(node)) == Phase::Interrupted || self.is_left_open(Unit::node(node));
+            let owed = self.phase(Unit::node(node)) == Phase::Interrupted
+                || self.is_started_by_earlier_process(Unit::node(node));
             if open || owed {
                 self.due.push_back(Command::Cancel { unit: Unit::node(node), reason });
             }
@@ -605,7 +608,7 @@ impl Machine {
         }
         // These nodes need only some of their edges, so they may start before all predecessors have
         // ended.
-        if self.spec.has_chances() {
+        if self.spec.has_early_followers() {
             let spec = Arc::clone(&self.spec);
             for chance in spec.chances(node) {
                 let state = &self.nodes[chance as usize];

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::{Command, Machine, Outcome, Phase, Unit, UnitState};
+use super::{Command, InstanceState, Machine, Outcome, Phase, Unit};
 use crate::error::{Failure, FailureKind};
 use crate::event::PauseReason;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
@@ -122,7 +122,7 @@ impl Machine {
         Some(Command::Finish(match self.output(node) {
             Some(output) => Outcome::Completed(output.clone()),
             None => {
-                let reason = self.obstacle(node).unwrap_or_else(|| self.not_there(node));
+                let reason = self.obstacle(node).unwrap_or_else(|| self.missing_output_reason(node));
                 let message = format!("there is no output: {reason}");
                 Outcome::Failed { node, error: Arc::new(Failure::new(FailureKind::NoOutput, message)) }
             }
@@ -130,6 +130,6 @@ impl Machine {
     }
 }
 
-fn start(unit: Unit, state: &UnitState) -> Command {
+fn start(unit: Unit, state: &InstanceState) -> Command {
     Command::Start { unit, attempt: state.attempts + 1, scope: state.failures + 1 }
 }

@@ -54,7 +54,7 @@ impl Machine {
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {
-                group.forget_failures(matches!(spec.nodes[at].body, Body::Fallback(_)));
+                group.reset_failed_units(matches!(spec.nodes[at].body, Body::Fallback(_)));
             }
         }
         for (at, again) in again.into_iter().enumerate() {
@@ -86,7 +86,7 @@ impl Machine {
 
     /// Returns the nodes from which a failed workflow continues: the failed nodes, and the nodes
     /// that wait for an answer.
-    pub(crate) fn stopped_at(&self) -> Vec<NodeIndex> {
+    pub(crate) fn nodes_to_reset(&self) -> Vec<NodeIndex> {
         let asks = (0..self.nodes.len()).map(index).filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
         self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
     }

@@ -9,12 +9,12 @@ use super::Machine;
 use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::value::Encoded;
-use crate::workflow::outputs::Revised;
+use crate::workflow::outputs::RevisedInput;
 use crate::workflow::spec::{NodeIndex, Outputs};
 
 impl Machine {
     /// Sets the state at the start of the workflow.
-    pub(crate) fn begins_with(&mut self, state: Option<Arc<SavedByStep>>) {
+    pub(crate) fn set_initial_state(&mut self, state: Option<Arc<SavedByStep>>) {
         self.began_with = state;
     }
 
@@ -41,7 +41,7 @@ impl Outputs for Machine {
         self.nodes.get(node as usize)?.failure.as_deref()
     }
 
-    fn revised(&self, by: NodeIndex) -> Option<Arc<Revised>> {
+    fn revised(&self, by: NodeIndex) -> Option<Arc<RevisedInput>> {
         self.nodes.get(by as usize)?.revised.clone()
     }
 }

@@ -3,24 +3,24 @@
 
 use super::{Machine, Unit};
 use crate::tool::HiddenEffect;
-use crate::workflow::spec::{NodeIndex, NodeSpec};
+use crate::workflow::spec::{NodeIndex, PlanNode};
 
 /// Lower bounds of the first node that has not ended: among the opaque nodes, and among all nodes.
 /// They make the check in [`Machine::has_turn`] amortized constant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OpenFrom {
+pub(super) struct OpenNodeBounds {
     opaque: NodeIndex,
     all: NodeIndex,
 }
 
-impl OpenFrom {
+impl OpenNodeBounds {
     /// Lowers the bounds for a node that runs again.
     pub(super) fn again(&mut self, node: NodeIndex) {
         (self.opaque, self.all) = (self.opaque.min(node), self.all.min(node));
     }
 }
 
-impl NodeSpec {
+impl PlanNode {
     /// Returns `true` if calls in the step that the plan does not show wait for earlier steps.
     pub(crate) fn has_turn(&self) -> bool {
         !self.writes && !self.unordered && (self.is_opaque || self.callees.len() > 1)
@@ -54,7 +54,7 @@ impl Machine {
 
     /// Sets the number of running steps that wait for earlier steps. They do not count against the
     /// concurrency limit.
-    pub(crate) fn set_held(&mut self, held: usize) {
+    pub(crate) fn set_waiting_steps(&mut self, held: usize) {
         self.held = held;
     }
 

@@ -177,7 +177,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 /// # Errors
 /// Fails if the address has a user or password, or has no TLS and is not on this machine. The text
 /// does not show credentials of the address.
-pub fn can_be_logged_in_to(server: &Url) -> Result<(), String> {
+pub fn check_login_address(server: &Url) -> Result<(), String> {
     if !server.username().is_empty() || server.password().is_some() {
         return Err("its address has a user or a password, and it has an `authorization`; give one of them".to_owned());
     }

@@ -19,12 +19,12 @@ use super::auth_requests::AuthRequests;
 use super::challenge::Challenge;
 use super::client_identity::{ClientIdentity, ClientOrigin};
 use super::discovery::authorization_server;
-use super::kept_login::KeptLogin;
+use super::kept_login::StoredLogin;
 use super::mcp_authorization::{How, McpAuthorization};
-use super::token_endpoint::{NoTokens, revoke, tokens};
+use super::token_endpoint::{TokenFailure, revoke, tokens};
 use crate::mcp::http_failures::Refused;
 use crate::mcp::mcp_error::McpError;
-use agentflow_core::__private::extension::HiddenTexts;
+use agentflow_core::__private::extension::SecretMasker;
 use agentflow_core::model::Secret;
 use agentflow_core::time::{Clock as _, SystemClock};
 use agentflow_tools::__private::oauth_tokens::Tokens;
@@ -68,9 +68,9 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct State {
     is_loaded: bool,
-    login: Option<Arc<KeptLogin>>,
+    login: Option<Arc<StoredLogin>>,
     /// Previous logins. Responses to requests with their tokens may still arrive.
-    earlier: VecDeque<Arc<KeptLogin>>,
+    earlier: VecDeque<Arc<StoredLogin>>,
     /// `true` if the store contains this login.
     is_saved: bool,
     /// Number that grows with each login and renewal. `renewed` and `logged_in` hold its value
@@ -108,7 +108,7 @@ enum Kept {
 }
 
 /// State of one request that may be sent several times with different logins.
-pub(in crate::mcp) struct Tries {
+pub(in crate::mcp) struct LoginTries {
     /// Version of the login before the request was sent for the first time.
     first: u64,
     /// Version of the login before the request was sent last.
@@ -117,9 +117,9 @@ pub(in crate::mcp) struct Tries {
 }
 
 /// Permission to ask a person. Valid until it is dropped.
-pub(in crate::mcp) struct Allowed(Arc<Shared>);
+pub(in crate::mcp) struct AskPermission(Arc<Shared>);
 
-impl Drop for Allowed {
+impl Drop for AskPermission {
     fn drop(&mut self) {
         self.0.allowed.fetch_sub(1, Ordering::SeqCst);
     }
@@ -162,13 +162,13 @@ impl Authorizer {
     }
 
     /// Creates the state of a request, for [`answer`](Self::answer).
-    pub(in crate::mcp) fn tries(&self) -> Tries {
+    pub(in crate::mcp) fn tries(&self) -> LoginTries {
         let first = self.shared.state().version;
-        Tries { first, seen: first, logins: 0 }
+        LoginTries { first, seen: first, logins: 0 }
     }
 
     /// Records the version of the login before the request is sent.
-    pub(in crate::mcp) fn begin(&self, tries: &mut Tries) {
+    pub(in crate::mcp) fn begin(&self, tries: &mut LoginTries) {
         tries.seen = self.shared.state().version;
     }
 
@@ -178,9 +178,9 @@ impl Authorizer {
     }
 
     /// Allows asking a person until the guard is dropped.
-    pub(in crate::mcp) fn allow(&self) -> Allowed {
+    pub(in crate::mcp) fn allow(&self) -> AskPermission {
         self.shared.allowed.fetch_add(1, Ordering::SeqCst);
-        Allowed(Arc::clone(&self.shared))
+        AskPermission(Arc::clone(&self.shared))
     }
 
     /// Ends a login that waits for a person, and prevents new ones until the guard is dropped.
@@ -190,7 +190,7 @@ impl Authorizer {
     }
 
     /// Returns `others` with the tokens of the current login and the previous ones.
-    pub(in crate::mcp) fn hidden(&self, others: &HiddenTexts) -> HiddenTexts {
+    pub(in crate::mcp) fn hidden(&self, others: &SecretMasker) -> SecretMasker {
         let state = self.shared.state();
         let logins = state.login.iter().chain(&state.earlier);
         let tokens = logins.flat_map(|login| [Some(&login.access_token), login.refresh_token.as_ref()]);
@@ -232,14 +232,14 @@ impl Authorizer {
     ///
     /// # Errors
     /// [`McpError::Unauthorized`] with instructions, if no other token can be obtained.
-    pub(in crate::mcp) async fn answer(&self, refused: &Refused, tries: &mut Tries) -> Result<(), McpError> {
+    pub(in crate::mcp) async fn answer(&self, refused: &Refused, tries: &mut LoginTries) -> Result<(), McpError> {
         let (status, challenge) = (refused.status, Challenge::read(&refused.challenge));
         // A server that refuses each new token must not start an endless series of logins.
         if tries.logins == MOST_LOGINS {
             self.shared.state().wanted = Some(challenge);
             return Err(self.shared.error(format!("it has refused {MOST_LOGINS} logins, one after the other")));
         }
-        let Tries { first, seen, .. } = *tries;
+        let LoginTries { first, seen, .. } = *tries;
         tries.logins += 1;
         self.in_turn(Some(seen), move |shared| async move {
             let answered = shared.answered(status, &challenge, first).await;
@@ -300,7 +300,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn login(&self) -> Option<Arc<KeptLogin>> {
+    pub(super) fn login(&self) -> Option<Arc<StoredLogin>> {
         self.state().login.clone()
     }
 
@@ -308,7 +308,7 @@ impl Shared {
         McpError::Unauthorized { server: Arc::clone(&self.server), problem }
     }
 
-    fn ends_soon(&self, login: &KeptLogin) -> bool {
+    fn ends_soon(&self, login: &StoredLogin) -> bool {
         // A token that cannot be renewed is used until the server refuses it.
         let can_renew = login.refresh_token.is_some() || matches!(self.says.how, How::ClientCredentials);
         can_renew && login.renew_at.is_some_and(|at| at <= SystemClock.now().as_millis())
@@ -325,8 +325,8 @@ impl Shared {
     }
 
     /// Returns the stored login if it fits the program's configuration.
-    async fn kept(&self) -> Result<Option<KeptLogin>, McpError> {
-        let mut kept = self.kept_of_anybody().await?.filter(|login| self.is_ours(login));
+    async fn kept(&self) -> Result<Option<StoredLogin>, McpError> {
+        let mut kept = self.load_any().await?.filter(|login| self.is_ours(login));
         // A refused refresh token must not be used again, even if the store still contains it.
         if let Some(login) = &mut kept {
             let spent = &self.state().spent;
@@ -335,15 +335,15 @@ impl Shared {
         Ok(kept)
     }
 
-    async fn kept_of_anybody(&self) -> Result<Option<KeptLogin>, McpError> {
+    async fn load_any(&self) -> Result<Option<StoredLogin>, McpError> {
         let kept = self.says.logins.load(self.url.as_str()).await;
         let kept = kept.map_err(|error| self.error(format!("its login cannot be read where it is kept: {error}")))?;
-        Ok(kept.and_then(|text| KeptLogin::read(self.url.as_str(), &text)))
+        Ok(kept.and_then(|text| StoredLogin::read(self.url.as_str(), &text)))
     }
 
     /// Returns `true` if the login fits the program's current configuration: the kind of login and
     /// the client.
-    fn is_ours(&self, login: &KeptLogin) -> bool {
+    fn is_ours(&self, login: &StoredLogin) -> bool {
         let is_by_whom = match self.says.how {
             How::Stored => true,
             How::ClientCredentials => login.is_of_client,
@@ -409,7 +409,7 @@ impl Shared {
     }
 
     /// Replaces the current login, stores it, and returns the new version.
-    pub(super) async fn keep(&self, login: KeptLogin) -> u64 {
+    pub(super) async fn keep(&self, login: StoredLogin) -> u64 {
         let text = login.secret();
         let version = {
             let mut state = self.state();
@@ -497,7 +497,7 @@ impl Shared {
         }
         // A renewal is impossible, so only a new login can help.
         let is_allowed = self.says.when_needed || self.allowed.load(Ordering::SeqCst) > 0;
-        if matches!(self.says.how, How::ClientCredentials) || (is_allowed && self.says.has_people()) {
+        if matches!(self.says.how, How::ClientCredentials) || (is_allowed && self.says.can_ask_person()) {
             return self.made(challenge).await;
         }
         let why = match (&lacks, &login) {
@@ -522,8 +522,8 @@ impl Shared {
 
     /// Renews a login that was just read from the store, with its refresh token or as a client with
     /// a secret.
-    async fn renew(&self, login: &KeptLogin) -> Result<(), NoTokens> {
-        let failed = |problem: String| NoTokens { problem, error: None };
+    async fn renew(&self, login: &StoredLogin) -> Result<(), TokenFailure> {
+        let failed = |problem: String| TokenFailure { problem, error: None };
         let Some(refresh) = &login.refresh_token else {
             return self.of_client(&Challenge::default()).await.map_err(failed);
         };
@@ -535,7 +535,7 @@ impl Shared {
                 // The authorization server may keep the refresh token instead of issuing a new one
                 // (RFC 6749, section 6).
                 let refresh_token = given.refresh_token.clone().or_else(|| login.refresh_token.clone());
-                let renewed = KeptLogin { refresh_token, ..with(login.clone(), given) };
+                let renewed = StoredLogin { refresh_token, ..with(login.clone(), given) };
                 let version = self.keep(renewed).await;
                 self.state().renewed = version;
                 tracing::debug!(server = %self.server, "the login of an MCP server was renewed");
@@ -549,7 +549,7 @@ impl Shared {
                     let mut state = self.state();
                     state.version += 1;
                     state.spent.clone_from(&login.refresh_token);
-                    state.login = Some(Arc::new(KeptLogin { refresh_token: None, ..login.clone() }));
+                    state.login = Some(Arc::new(StoredLogin { refresh_token: None, ..login.clone() }));
                 }
                 // A refusal is expected if another process has used the refresh token in the
                 // meantime.
@@ -563,7 +563,7 @@ impl Shared {
     }
 
     /// Records that the authorization server no longer knows a registered client.
-    pub(super) fn note_forgotten(&self, client: &ClientIdentity, refused: &NoTokens) {
+    pub(super) fn note_forgotten(&self, client: &ClientIdentity, refused: &TokenFailure) {
         if client.origin == ClientOrigin::Registered && refused.error.as_deref() == Some("invalid_client") {
             self.state().forgotten = Some(client.id.clone());
         }
@@ -572,7 +572,7 @@ impl Shared {
     /// Returns the endpoints to renew and to revoke the tokens of a login. A secret of the program
     /// is sent only to endpoints from the current metadata of its authorization server, never to an
     /// address from the store of logins.
-    async fn endpoints(&self, login: &KeptLogin) -> Result<(Url, Option<Url>), String> {
+    async fn endpoints(&self, login: &StoredLogin) -> Result<(Url, Option<Url>), String> {
         if self.is_with_given_secret(login) {
             let server = authorization_server(&self.requests, &login.issuer).await?;
             return Ok((server.token, server.revocation));
@@ -581,7 +581,7 @@ impl Shared {
         Ok((self.requests.address(&login.token_endpoint)?, revocation))
     }
 
-    fn is_with_given_secret(&self, login: &KeptLogin) -> bool {
+    fn is_with_given_secret(&self, login: &StoredLogin) -> bool {
         login.client.origin == ClientOrigin::Given && self.secret_of(&login.client, &login.issuer).is_some()
     }
 
@@ -601,7 +601,7 @@ impl Shared {
         let _locked = self.locked().await;
         self.load().await?;
         // A login of another configuration in the same store is not deleted.
-        let is_of_others = self.kept_of_anybody().await?.is_some_and(|login| !self.is_ours(&login));
+        let is_of_others = self.load_any().await?.is_some_and(|login| !self.is_ours(&login));
         self.reload().await?;
         let login = {
             let mut state = self.state();
@@ -632,10 +632,10 @@ impl Shared {
 }
 
 /// Returns the login with new tokens.
-pub(super) fn with(login: KeptLogin, given: Tokens) -> KeptLogin {
+pub(super) fn with(login: StoredLogin, given: Tokens) -> StoredLogin {
     let renew_at = given.lasts.map(|lasts| {
         let until = lasts.saturating_sub(EARLY.min(lasts / 4));
         SystemClock.now().as_millis().saturating_add(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))
     });
-    KeptLogin { access_token: given.access_token, renew_at, ..login }
+    StoredLogin { access_token: given.access_token, renew_at, ..login }
 }

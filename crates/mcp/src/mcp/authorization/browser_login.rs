@@ -114,7 +114,7 @@ fn random() -> Result<String, String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Compares two texts. The time does not depend on the position of the first difference.
+/// Compares two strings. The time does not depend on the position of the first difference.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
     one.len() == other.len() && differ == 0

@@ -38,7 +38,7 @@ impl Challenge {
             match name.to_ascii_lowercase().as_str() {
                 _ if !is_bearer || value.is_empty() => {}
                 "resource_metadata" => challenge.metadata = Some(value),
-                "scope" => challenge.scopes = scopes_of(&value),
+                "scope" => challenge.scopes = parse_scopes(&value),
                 "error" => challenge.error = Some(value),
                 _ => {}
             }
@@ -52,8 +52,8 @@ impl Challenge {
     }
 }
 
-/// Returns the scopes of a text in their order, without duplicates.
-pub(super) fn scopes_of(text: &str) -> Vec<String> {
+/// Returns the scopes of a string in their order, without duplicates.
+pub(super) fn parse_scopes(text: &str) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::new();
     for scope in text.split_ascii_whitespace().filter(|scope| scope.len() <= MOST_SCOPES.1 && is_scope(scope)) {
         if scopes.len() < MOST_SCOPES.0 && !scopes.iter().any(|of| of == scope) {

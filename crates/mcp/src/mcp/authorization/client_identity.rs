@@ -40,7 +40,7 @@ impl ClientAuth {
 
     /// Returns the first of these methods that the server supports. A server without a list
     /// supports basic authentication (RFC 8414), and usually also clients without a secret.
-    fn of(server: &AuthorizationServer, wanted: &[Self]) -> Option<Self> {
+    fn select(server: &AuthorizationServer, wanted: &[Self]) -> Option<Self> {
         let is_there =
             |auth: &&Self| server.client_auth.as_ref().is_none_or(|names| names.iter().any(|name| name == auth.name()));
         wanted.iter().find(is_there).copied()
@@ -83,7 +83,7 @@ pub(super) struct Earlier<'e> {
 }
 
 #[derive(Deserialize)]
-struct Registration {
+struct ClientRegistration {
     client_id: String,
     client_secret: Option<String>,
     client_secret_expires_at: Option<Value>,
@@ -94,7 +94,7 @@ impl ClientIdentity {
     /// Returns the client for a login: the configured client, the client metadata document, or else
     /// a registration. The registration of the previous login is reused unless it is known to be
     /// invalid.
-    pub(super) async fn of(
+    pub(super) async fn for_login(
         says: &McpAuthorization,
         requests: &AuthRequests,
         server: &AuthorizationServer,
@@ -136,7 +136,7 @@ impl ClientIdentity {
             Some(_) => &[ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost],
             None => &[ClientAuth::None],
         };
-        let auth = ClientAuth::of(server, wanted).ok_or_else(|| {
+        let auth = ClientAuth::select(server, wanted).ok_or_else(|| {
             let issuer = head(&server.issuer, 200);
             match &given.secret {
                 Some(_) => format!("the authorization server `{issuer}` takes no secret of a client"),
@@ -161,7 +161,7 @@ impl ClientIdentity {
             ));
         };
         let wanted = [ClientAuth::None, ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost];
-        let Some(auth) = ClientAuth::of(server, &wanted) else {
+        let Some(auth) = ClientAuth::select(server, &wanted) else {
             return Err(format!("the authorization server `{issuer}` takes clients in no way that this program knows"));
         };
         // Authorization servers may accept loopback addresses and own schemes only from native
@@ -180,7 +180,7 @@ impl ClientIdentity {
             return Err(format!("the authorization server `{issuer}` did not register this program: {}", reply.status));
         }
         let unusable = |why: String| format!("the registration at `{issuer}` cannot be used: {why}");
-        let registration: Registration = reply.json().map_err(unusable)?;
+        let registration: ClientRegistration = reply.json().map_err(unusable)?;
         let secret = registration.client_secret.filter(|secret| !secret.is_empty());
         // The server may assign another method than the requested one (RFC 7591, section 3.2.1).
         let auth = match registration.token_endpoint_auth_method.as_deref() {

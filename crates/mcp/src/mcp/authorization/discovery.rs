@@ -7,13 +7,13 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::auth_requests::AuthRequests;
-use super::challenge::{Challenge, scopes_of};
+use super::challenge::{Challenge, parse_scopes};
 
 /// Path prefix of a resource's metadata.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Result of the discovery.
-pub(super) struct Discovered {
+pub(super) struct LoginTarget {
     /// Published name of the MCP server. Tokens are valid only for this resource (RFC 8707).
     pub(super) resource: String,
     /// Scopes that the MCP server lists in its metadata.
@@ -78,8 +78,8 @@ pub(super) async fn discovered(
     server: &Url,
     challenge: &Challenge,
     only: Option<&str>,
-) -> Result<Discovered, String> {
-    match resource_of(requests, server, challenge).await? {
+) -> Result<LoginTarget, String> {
+    match fetch_resource_metadata(requests, server, challenge).await? {
         Some(Resource { resource, authorization_servers, scopes_supported }) => {
             let Some(first) = authorization_servers.first() else {
                 return Err(format!("the metadata of `{}` names no authorization server", head(&resource, 200)));
@@ -93,7 +93,7 @@ pub(super) async fn discovered(
                 None => first,
             };
             let server = authorization_server(requests, issuer).await?;
-            Ok(Discovered { resource, scopes: scopes_of(&scopes_supported.join(" ")), server })
+            Ok(LoginTarget { resource, scopes: parse_scopes(&scopes_supported.join(" ")), server })
         }
         // Servers of earlier protocol revisions are their own authorization servers.
         None => {
@@ -104,7 +104,7 @@ pub(super) async fn discovered(
             let server_of = authorization_server(requests, &issuer).await.map_err(|problem| {
                 format!("the server does not say where to log in, by no metadata of RFC 9728; and itself: {problem}")
             })?;
-            Ok(Discovered { resource: name_of(server), scopes: Vec::new(), server: server_of })
+            Ok(LoginTarget { resource: name_of(server), scopes: Vec::new(), server: server_of })
         }
     }
 }
@@ -126,7 +126,11 @@ fn name_of(server: &Url) -> String {
     if name.path() == "/" { text.trim_end_matches('/').to_owned() } else { text.to_owned() }
 }
 
-async fn resource_of(requests: &AuthRequests, server: &Url, challenge: &Challenge) -> Result<Option<Resource>, String> {
+async fn fetch_resource_metadata(
+    requests: &AuthRequests,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Option<Resource>, String> {
     let said = match &challenge.metadata {
         Some(text) => {
             let url = server.join(text).map_err(|_| "the server says where its metadata is by no address")?;
@@ -149,7 +153,7 @@ async fn resource_of(requests: &AuthRequests, server: &Url, challenge: &Challeng
             let resource: Resource =
                 reply.json().map_err(|why| format!("the metadata at `{shown}` cannot be used: {why}"))?;
             let named = head(&resource.resource, 200);
-            return match resource_named(&resource.resource, server) {
+            return match match_resource(&resource.resource, server) {
                 Some(Named::Itself) => Ok(Some(resource)),
                 // The owner of one path of a host must not obtain tokens for the whole host.
                 Some(Named::Above(place)) if place == url => Ok(Some(resource)),
@@ -169,7 +173,7 @@ async fn resource_of(requests: &AuthRequests, server: &Url, challenge: &Challeng
     Ok(None)
 }
 
-/// Returns the server's address with another path and without a query.
+/// Returns the server's address with a different path and without a query.
 fn at(server: &Url, path: &str) -> Url {
     let mut url = server.clone();
     url.set_path(path);
@@ -187,7 +191,7 @@ enum Named {
 }
 
 /// Compares the name of a resource with the server. Returns `None` if it names another server.
-fn resource_named(resource: &str, server: &Url) -> Option<Named> {
+fn match_resource(resource: &str, server: &Url) -> Option<Named> {
     let resource = resource.parse::<Url>().ok()?;
     let path = resource.path().trim_end_matches('/');
     // A resource at a parent path covers the server, but only at a boundary between path segments.
@@ -226,7 +230,7 @@ pub(super) async fn authorization_server(requests: &AuthRequests, issuer: &str) 
         if reply.is_success() {
             let metadata: Metadata =
                 reply.json().map_err(|why| format!("the metadata of `{shown}` cannot be used: {why}"))?;
-            return of_metadata(requests, issuer, metadata);
+            return convert_metadata(requests, issuer, metadata);
         }
         if (300..400).contains(&reply.status) || reply.status >= 500 {
             return Err(format!("`{shown}` answered {}; redirects are not followed", reply.status));
@@ -235,7 +239,7 @@ pub(super) async fn authorization_server(requests: &AuthRequests, issuer: &str) 
     Err(format!("the authorization server `{shown}` has no metadata at the places of RFC 8414 and OpenID Connect"))
 }
 
-fn of_metadata(requests: &AuthRequests, issuer: &str, metadata: Metadata) -> Result<AuthorizationServer, String> {
+fn convert_metadata(requests: &AuthRequests, issuer: &str, metadata: Metadata) -> Result<AuthorizationServer, String> {
     let shown = head(issuer, 200);
     // The issuer is compared as text: a host that distinguishes `https://a` and `https://a/` may
     // have two servers.
@@ -251,7 +255,7 @@ fn of_metadata(requests: &AuthRequests, issuer: &str, metadata: Metadata) -> Res
         registration: address(&metadata.registration_endpoint)?,
         revocation: address(&metadata.revocation_endpoint)?,
         client_auth: metadata.token_endpoint_auth_methods_supported,
-        scopes: scopes_of(&metadata.scopes_supported.join(" ")),
+        scopes: parse_scopes(&metadata.scopes_supported.join(" ")),
         takes_documents: metadata.client_id_metadata_document_supported,
         names_itself: metadata.authorization_response_iss_parameter_supported,
         challenge_methods: metadata.code_challenge_methods_supported,
@@ -283,7 +287,7 @@ impl AuthorizationServer {
 mod tests {
     use reqwest::Url;
 
-    use super::{Named, name_of, resource_named};
+    use super::{Named, match_resource, name_of};
 
     #[test]
     fn a_resource_is_the_server_or_what_it_is_a_part_of() {
@@ -311,7 +315,7 @@ mod tests {
             ("urn:a", None),
             ("", None),
         ] {
-            assert_eq!(resource_named(resource, &server), expected, "{resource}");
+            assert_eq!(match_resource(resource, &server), expected, "{resource}");
         }
         assert_eq!(name_of(&"https://h.example/".parse().unwrap()), "https://h.example");
         assert_eq!(name_of(&"https://h.example/mcp?a=b".parse().unwrap()), "https://h.example/mcp");

@@ -94,7 +94,7 @@ const VERSION: u32 = 1;
 
 /// A stored login. It contains tokens and has no `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeptLogin {
+pub(super) struct StoredLogin {
     pub(super) version: u32,
     /// Address of the server. The token is sent only to this server.
     pub(super) server: String,
@@ -118,14 +118,14 @@ pub(super) struct KeptLogin {
     pub(super) renew_at: Option<u64>,
 }
 
-impl KeptLogin {
+impl StoredLogin {
     pub(super) const VERSION: u32 = VERSION;
 
     pub(super) fn secret(&self) -> Secret {
         Secret::new(serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Parses a login. Returns `None` if it belongs to another server or has another version.
+    /// Parses a login. Returns `None` if it belongs to another server or has a different version.
     pub(super) fn read(server: &str, text: &Secret) -> Option<Self> {
         let login: Self = serde_json::from_str(text.expose()).ok()?;
         (login.version == VERSION && login.server == server).then_some(login)

@@ -75,12 +75,12 @@ impl fmt::Debug for McpLoginFolder {
 impl McpLogins for McpLoginFolder {
     async fn load(&self, server: &str) -> io::Result<Option<Secret>> {
         let (folder, file) = (self.folder.clone(), self.file(server));
-        on_files(move || read(&folder, &file)).await
+        run_blocking(move || read(&folder, &file)).await
     }
 
     async fn save(&self, server: &str, login: Option<&Secret>) -> io::Result<()> {
         let (folder, file, login) = (self.folder.clone(), self.file(server), login.cloned());
-        on_files(move || match login {
+        run_blocking(move || match login {
             Some(login) => write(&folder, &file, &login),
             None => remove(&folder, &file),
         })
@@ -90,8 +90,8 @@ impl McpLogins for McpLoginFolder {
     async fn lock(&self, server: &str) -> io::Result<Box<dyn Send>> {
         let begun = tokio::time::Instant::now();
         loop {
-            let (folder, file) = (self.folder.clone(), lock_of(&self.file(server)));
-            match on_files(move || try_lock(&folder, &file)).await? {
+            let (folder, file) = (self.folder.clone(), lock_path(&self.file(server)));
+            match run_blocking(move || try_lock(&folder, &file)).await? {
                 Some(lock) => return Ok(lock),
                 None if begun.elapsed() >= LONGEST_LOCK => {
                     let problem = format!("another process has had it locked for {LONGEST_LOCK:?}");
@@ -104,7 +104,7 @@ impl McpLogins for McpLoginFolder {
 }
 
 /// Returns the path of the file that is locked while a login is renewed or removed.
-fn lock_of(file: &Path) -> PathBuf {
+fn lock_path(file: &Path) -> PathBuf {
     file.with_extension("lock")
 }
 
@@ -117,7 +117,7 @@ fn try_lock(folder: &Path, file: &Path) -> io::Result<Option<Box<dyn Send>>> {
     }
 }
 
-async fn on_files<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
@@ -162,7 +162,7 @@ fn remove(folder: &Path, file: &Path) -> io::Result<()> {
     }
     let removed = fs::remove_file(file);
     // A waiting process notices the removal and creates a new file.
-    let _ = fs::remove_file(lock_of(file));
+    let _ = fs::remove_file(lock_path(file));
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -11,8 +11,8 @@ use super::authorizer::{Asking, Shared, with};
 use super::browser_login::BrowserLogin;
 use super::challenge::{Challenge, is_scope};
 use super::client_identity::{ClientIdentity, Earlier};
-use super::discovery::{Discovered, discovered};
-use super::kept_login::KeptLogin;
+use super::discovery::{LoginTarget, discovered};
+use super::kept_login::StoredLogin;
 use super::loopback_redirect::LoopbackRedirect;
 use super::mcp_authorization::How;
 use super::token_endpoint::tokens;
@@ -23,7 +23,7 @@ const OFFLINE: &str = "offline_access";
 
 /// A token request, ready to be sent.
 struct Grant {
-    found: Discovered,
+    found: LoginTarget,
     client: ClientIdentity,
     scopes: Vec<String>,
     fields: Vec<(&'static str, String)>,
@@ -35,7 +35,7 @@ impl Shared {
     pub(super) async fn made(&self, challenge: &Challenge) -> Result<(), McpError> {
         let made = match self.says.how {
             How::ClientCredentials => self.of_client(challenge).await,
-            How::Loopback(_) | How::Browser { .. } => self.of_person(challenge).await,
+            How::Loopback(_) | How::Browser { .. } => self.log_in_person(challenge).await,
             How::Stored => Err("the program has said of nobody that they may be asked".to_owned()),
         };
         made.map_err(|problem| {
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    async fn of_person(&self, challenge: &Challenge) -> Result<(), String> {
+    async fn log_in_person(&self, challenge: &Challenge) -> Result<(), String> {
         let is_asking = Asking(&self.is_asking);
         self.is_asking.store(true, Ordering::SeqCst);
         let agreed = self.within(self.agreed(challenge)).await;
@@ -80,11 +80,11 @@ impl Shared {
 
     /// Logs in as a client with a secret.
     pub(super) async fn of_client(&self, challenge: &Challenge) -> Result<(), String> {
-        let grant = self.within(self.as_client(challenge)).await?;
+        let grant = self.within(self.client_grant(challenge)).await?;
         self.given(grant).await
     }
 
-    async fn discovered(&self, challenge: &Challenge) -> Result<Discovered, String> {
+    async fn discovered(&self, challenge: &Challenge) -> Result<LoginTarget, String> {
         let only = self.says.client.as_ref().map(|client| &*client.issuer);
         discovered(&self.requests, &self.url, challenge, only).await
     }
@@ -111,7 +111,7 @@ impl Shared {
         };
         let forgotten = self.state().forgotten.clone();
         let known = Earlier { client: earlier.as_ref().map(|login| &login.client), forgotten: forgotten.as_deref() };
-        let client = ClientIdentity::of(&self.says, &self.requests, server, redirect_uri, known).await?;
+        let client = ClientIdentity::for_login(&self.says, &self.requests, server, redirect_uri, known).await?;
         let scopes = self.scopes(challenge, &found, earlier.as_deref());
         let login = BrowserLogin::begin(server, &client.id, redirect_uri, &found.resource, &scopes)?;
         let back = match (&self.says.how, &loopback) {
@@ -135,7 +135,7 @@ impl Shared {
         Ok(Grant { found, client, scopes, fields })
     }
 
-    async fn as_client(&self, challenge: &Challenge) -> Result<Grant, String> {
+    async fn client_grant(&self, challenge: &Challenge) -> Result<Grant, String> {
         let found = self.discovered(challenge).await?;
         let Some(client) = ClientIdentity::given(&self.says, &found.server)? else {
             return Err("the program has no client".to_owned());
@@ -167,8 +167,8 @@ impl Shared {
             refused.problem
         })?;
         let refresh_token = given.refresh_token.clone();
-        let login = KeptLogin {
-            version: KeptLogin::VERSION,
+        let login = StoredLogin {
+            version: StoredLogin::VERSION,
             server: self.url.to_string(),
             is_of_client: matches!(self.says.how, How::ClientCredentials),
             issuer: server.issuer.clone(),
@@ -181,7 +181,7 @@ impl Shared {
             refresh_token: None,
             renew_at: None,
         };
-        let version = self.keep(KeptLogin { refresh_token, ..with(login, given) }).await;
+        let version = self.keep(StoredLogin { refresh_token, ..with(login, given) }).await;
         self.state().logged_in = version;
         tracing::info!(server = %self.server, "logged in to an MCP server");
         Ok(())
@@ -191,7 +191,7 @@ impl Shared {
     /// else the ones of the challenge or the metadata, and the scopes of the challenge.
     /// `offline_access` is added if other scopes are requested and the authorization server
     /// supports it.
-    fn scopes(&self, challenge: &Challenge, found: &Discovered, earlier: Option<&KeptLogin>) -> Vec<String> {
+    fn scopes(&self, challenge: &Challenge, found: &LoginTarget, earlier: Option<&StoredLogin>) -> Vec<String> {
         let first = match (self.says.scopes.is_empty(), challenge.scopes.is_empty()) {
             (false, _) => &self.says.scopes,
             (true, false) => &challenge.scopes,

@@ -29,7 +29,7 @@ pub(super) enum How {
 
 /// A client that the program has registered before.
 #[derive(Clone)]
-pub(super) struct GivenClient {
+pub(super) struct ConfiguredClient {
     pub(super) issuer: String,
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
@@ -61,7 +61,7 @@ pub(super) struct GivenClient {
 #[derive(Clone)]
 pub struct McpAuthorization {
     pub(super) how: How,
-    pub(super) client: Option<GivenClient>,
+    pub(super) client: Option<ConfiguredClient>,
     pub(super) document: Option<String>,
     pub(super) client_name: String,
     pub(super) scopes: Vec<String>,
@@ -127,7 +127,7 @@ impl McpAuthorization {
     /// metadata. It is not stored with the login.
     #[must_use]
     pub fn client(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Option<Secret>) -> Self {
-        self.client = Some(GivenClient { issuer: issuer.into(), id: id.into(), secret });
+        self.client = Some(ConfiguredClient { issuer: issuer.into(), id: id.into(), secret });
         self
     }
 
@@ -223,7 +223,7 @@ impl McpAuthorization {
     }
 
     /// Returns `true` if this configuration can ask a person.
-    pub(super) fn has_people(&self) -> bool {
+    pub(super) fn can_ask_person(&self) -> bool {
         matches!(self.how, How::Loopback(_) | How::Browser { .. })
     }
 }

@@ -20,7 +20,7 @@ mod loopback_redirect;
 mod mcp_authorization;
 mod token_endpoint;
 
-pub use self::auth_requests::can_be_logged_in_to;
+pub use self::auth_requests::check_login_address;
 pub(super) use self::authorizer::Authorizer;
 pub use self::kept_login::McpLogins;
 pub use self::login_folder::McpLoginFolder;

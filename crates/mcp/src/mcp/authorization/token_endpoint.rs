@@ -10,13 +10,13 @@ use agentflow_core::model::Secret;
 use agentflow_tools::__private::oauth_tokens::{FORM, TokenAnswer, Tokens, basic, form};
 
 /// Failure of a token request.
-pub(super) struct NoTokens {
+pub(super) struct TokenFailure {
     pub(super) problem: String,
     /// The OAuth error code, if the authorization server has sent one.
     pub(super) error: Option<String>,
 }
 
-impl NoTokens {
+impl TokenFailure {
     /// Returns `true` if the authorization server has refused the request for good, so that a
     /// repetition would fail, too.
     pub(super) fn is_final(&self) -> bool {
@@ -36,18 +36,18 @@ pub(super) async fn tokens(
     client: &ClientIdentity,
     secret: Option<&str>,
     fields: &[(&str, &str)],
-) -> Result<Tokens, NoTokens> {
-    let failed = |problem: String| NoTokens { problem, error: None };
+) -> Result<Tokens, TokenFailure> {
+    let failed = |problem: String| TokenFailure { problem, error: None };
     let reply = sent(requests, url, client, secret, fields).await.map_err(failed)?;
     let host = url.host_str().unwrap_or_default();
     let error = reply.json::<Refused>().map(|refused| refused.error).ok();
     // Some servers report errors with a success status.
     if !reply.is_success() || error.is_some() {
-        // An error of another form is not shown, because it could repeat values of the request.
+        // An error of a different form is not shown, because it could repeat values of the request.
         let error = error
             .filter(|error| error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
         let says = error.as_ref().map_or_else(|| reply.status.to_string(), |of| format!("{} `{of}`", reply.status));
-        return Err(NoTokens { problem: format!("the token endpoint of `{host}` answered {says}"), error });
+        return Err(TokenFailure { problem: format!("the token endpoint of `{host}` answered {says}"), error });
     }
     let unusable = |why: &str| failed(format!("the tokens of `{host}` cannot be used: {why}"));
     let answer: TokenAnswer = reply.json().map_err(|why| unusable(&why))?;

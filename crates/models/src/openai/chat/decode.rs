@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::PROVIDER;
 use super::wire::{Audio, Call, Choice, Chunk, Content, ContentPart, Delta, Function, Image, ServerFields, WireUsage};
-use crate::assembly::Assembly;
+use crate::assembly::ResponseAssembly;
 use crate::http::{Decode, Deltas, SseEvent, SseFlow};
 use crate::loose::{bounded, invalid, list, raw_usage, read, unread};
 use crate::openai::error_body;
@@ -25,7 +25,7 @@ pub(crate) struct ChatDecoder {
     asked: Arc<str>,
     /// Length of the conversation, for the ids of calls without an id.
     turn: usize,
-    answer: Assembly,
+    answer: ResponseAssembly,
     /// Maps each index in the stream to the call to which its pieces currently belong.
     slots: Vec<(u64, usize)>,
     details: Vec<Value>,
@@ -87,7 +87,7 @@ impl ChatDecoder {
         Self {
             asked,
             turn,
-            answer: Assembly::default(),
+            answer: ResponseAssembly::default(),
             slots: Vec::new(),
             details: Vec::new(),
             reasoning_content: false,
@@ -152,7 +152,7 @@ impl ChatDecoder {
         let reason = &*choice.finish_reason;
         // Some servers write Python's `None` into each chunk.
         if !matches!(reason, "" | "None" | "null") {
-            if let Some(error) = broken_off(reason, self.answer.calls() > 0) {
+            if let Some(error) = incomplete_error(reason, self.answer.calls() > 0) {
                 return Err(error.with_body(String::from_utf8_lossy(data)));
             }
             self.finish_reason = Some(reason.into());
@@ -296,9 +296,9 @@ impl ChatDecoder {
     }
 
     /// Returns the call to which a piece refers: by its index, or else by its id, or else the last
-    /// call. If a piece without a name refers to no call, it continues the last call while its
-    /// arguments are incomplete, because some servers give each piece of a call a different index
-    /// or id.
+    /// call. If a piece without a name does not refer to a call, it continues the last call while
+    /// its arguments are incomplete, because some servers give each piece of a call a different
+    /// index or id.
     fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.answer.calls().checked_sub(1);
         let known = match index {
@@ -357,7 +357,7 @@ impl ChatDecoder {
     }
 }
 
-/// Returns true if a text is complete JSON. An object is parsed only if it ends with a brace.
+/// Returns true if a string is complete JSON. An object is parsed only if it ends with a brace.
 fn is_whole(arguments: &str) -> bool {
     let text = arguments.trim_ascii();
     (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
@@ -385,7 +385,7 @@ fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
 }
 
 /// Returns the error for a finish reason that means an incomplete response.
-fn broken_off(reason: &str, calls: bool) -> Option<ModelError> {
+fn incomplete_error(reason: &str, calls: bool) -> Option<ModelError> {
     let kind = match reason.split(':').next().unwrap_or_default() {
         // OpenRouter and Mistral, and Z.ai.
         "error" | "network_error" => ModelErrorKind::Server,

@@ -1,7 +1,7 @@
 //! Types of responses that borrow from the received bytes.
 //!
 //! Parsing is lenient: unknown fields are skipped, known fields may be absent or `null`, and a
-//! number or an object in place of a text is converted to its JSON. Text that cannot be parsed at
+//! number or an object in place of a string is converted to its JSON. Text that cannot be parsed at
 //! all is an error of the decoder.
 
 use std::fmt;
@@ -186,7 +186,7 @@ pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-/// A `content`: a text or a list of parts. A single part counts as a list. Any other value is
+/// A `content`: a string or a list of parts. A single part counts as a list. Any other value is
 /// converted to its JSON.
 #[derive(Debug)]
 pub(super) enum Content<'a> {

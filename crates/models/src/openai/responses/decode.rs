@@ -26,7 +26,7 @@ pub(crate) struct ResponsesDecoder {
 #[derive(Clone, Debug)]
 struct End {
     /// The reason that the response is incomplete. Empty for a complete response, and `incomplete`
-    /// if the server gives no reason.
+    /// if the server does not give a reason.
     cut: String,
     usage: Option<Box<str>>,
     id: String,
@@ -35,7 +35,7 @@ struct End {
 
 impl Decode for ResponsesDecoder {
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<SseFlow, ModelError> {
-        if says_nothing_new(event.name) {
+        if is_redundant_event(event.name) {
             return Ok(SseFlow::More);
         }
         if event.name == b"error" {
@@ -184,7 +184,7 @@ impl ResponsesDecoder {
 
 /// Returns true for events that only repeat others. The first of them repeat the whole request, so
 /// they are not parsed.
-fn says_nothing_new(name: &[u8]) -> bool {
+fn is_redundant_event(name: &[u8]) -> bool {
     matches!(
         name,
         b"response.created"

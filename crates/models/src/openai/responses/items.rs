@@ -119,7 +119,7 @@ impl Items {
         self.slots.iter().any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
     }
 
-    /// Adds a complete text, from a server that sends no pieces of it.
+    /// Adds complete text, from a server that sends no pieces of it.
     pub(super) fn whole_text(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
         let known = self.find(index, id).map(|at| &self.slots[at].content);
         if !matches!(known, Some(Content::Message { text, .. }) if !text.is_empty()) {
@@ -127,7 +127,7 @@ impl Items {
         }
     }
 
-    /// Adds a piece of a text, of reasoning or of a call's arguments.
+    /// Adds a piece of text, of reasoning or of a call's arguments.
     pub(super) fn more(&mut self, kind: Kind, index: Option<u64>, id: &str, more: &str, deltas: &mut Deltas) {
         if more.is_empty() {
             return;
@@ -161,7 +161,7 @@ impl Items {
     }
 
     /// Returns the slot to which a piece belongs. Creates a slot if the item was not announced.
-    /// Returns `None` if the piece belongs to an item of another kind.
+    /// Returns `None` if the piece belongs to an item of a different kind.
     fn of_kind(&mut self, kind: Kind, index: Option<u64>, id: &str) -> Option<usize> {
         if let Some(at) = self.find(index, id) {
             if self.kind(at) == Some(kind) {
@@ -215,7 +215,7 @@ impl Items {
         Content::Call { number: self.calls - 1, call: ToolCall::default() }
     }
 
-    /// Fills an item into its slot, or into a new slot if the existing one has another kind of
+    /// Fills an item into its slot, or into a new slot if the existing one has a different kind of
     /// item.
     fn fill(
         &mut self,
@@ -352,7 +352,7 @@ fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
     rest
 }
 
-/// Returns the text of a list of pieces, or a text itself, and `true` if it contains a refusal.
+/// Returns the text of a list of pieces, or a plain string, and `true` if it contains a refusal.
 /// Other values have no text.
 fn readable(pieces: Option<&RawValue>) -> (String, bool) {
     if let Some(text) = pieces.and_then(|raw| unquoted(raw.get())) {

@@ -48,7 +48,7 @@ pub(super) struct Response<'a> {
     pub(super) status: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) output: Option<Vec<&'a RawValue>>,
-    /// All texts combined. Some servers send it without any item.
+    /// The combined text of all items. Some servers send it without any item.
     #[serde(borrow, default)]
     pub(super) output_text: Loose<'a>,
     #[serde(borrow, default)]
@@ -106,7 +106,7 @@ pub(super) struct Piece<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Pieces<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<Piece<'a>>>);
 
-/// A piece of a text. Some servers send it as a part.
+/// A piece of text. Some servers send it as a part.
 #[derive(Debug, Default)]
 pub(super) struct DeltaText<'a>(Loose<'a>);
 

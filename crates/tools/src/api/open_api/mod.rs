@@ -247,7 +247,7 @@ impl OpenApi {
             match &way.keys().collect::<Vec<_>>()[..] {
                 [] => return Ok(None),
                 [scheme] => match self.keys.get(*scheme) {
-                    Some(key) => return self.of_scheme(scheme, key).map(Some),
+                    Some(key) => return self.auth_for_scheme(scheme, key).map(Some),
                     None => {
                         let said =
                             format!("it needs a key of the scheme `{scheme}`; name it with `key({scheme:?}, ..)`");
@@ -267,7 +267,7 @@ impl OpenApi {
         }
     }
 
-    fn of_scheme(&self, name: &str, key: &Key) -> Result<ApiAuth, String> {
+    fn auth_for_scheme(&self, name: &str, key: &Key) -> Result<ApiAuth, String> {
         let schemes = &self.document["components"]["securitySchemes"];
         let scheme = schemes.get(name).ok_or_else(|| format!("the document has no security scheme `{name}`"))?;
         let scheme = resolved(&self.document, scheme)?;

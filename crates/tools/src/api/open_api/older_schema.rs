@@ -11,7 +11,7 @@ const LIMITS: [(&str, &str); 2] = [("minimum", "exclusiveMinimum"), ("maximum", 
 /// Converts the keywords of a schema to the current version: a boolean `exclusiveMinimum` or
 /// `exclusiveMaximum` (draft 4) becomes a number, `nullable` (OpenAPI 3.0) becomes a type, a
 /// boolean `required` (draft 3) is removed, and a list in `items` becomes `prefixItems`.
-pub(crate) fn modern(fields: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
+pub(crate) fn to_current_keywords(fields: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
     let is_bool = |name: &str| fields.get(name).is_some_and(Value::is_boolean);
     let has_list = fields.get("items").is_some_and(Value::is_array);
     // Most schemas are modern, so avoid the copy.
@@ -104,7 +104,7 @@ mod tests {
             ),
         ] {
             let fields = older.as_object().unwrap();
-            assert_eq!(json!(&*modern(fields)), now, "{older}");
+            assert_eq!(json!(&*to_current_keywords(fields)), now, "{older}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::schema::{resolved, whole_schema};
+use super::schema::{resolved, resolved_schema};
 use crate::api::api_description::{ApiParameter, ParameterPlace};
 use crate::api::body_encoding::{FORM, PARTS, essence};
 
@@ -84,7 +84,7 @@ fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Res
             return unsent(format!("`{word}` is not used"));
         }
     }
-    let schema = whole_schema(document, parameter.get("schema").unwrap_or(&Value::Bool(true)))?;
+    let schema = resolved_schema(document, parameter.get("schema").unwrap_or(&Value::Bool(true)))?;
     let is_list = schema["type"] == "array";
     if !is_required && (schema["type"] == "object" || is_list && to != ParameterPlace::Query) {
         return Ok(None);
@@ -118,7 +118,7 @@ pub(crate) fn body(
             let all = kinds().map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             return Err(format!("its body is {all}, and JSON and forms are sent"));
         };
-        let mut schema = whole_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
+        let mut schema = resolved_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
         let kind = essence(kind);
         let is_form = kind == FORM || kind == PARTS;
         if is_form {

@@ -3,11 +3,11 @@
 use agentflow_schema::schema_check::decoded;
 use serde_json::{Map, Value, json};
 
-use super::older_schema::modern;
+use super::older_schema::to_current_keywords;
 
 /// Maximum number of values in a schema after its references are resolved.
 const MOST_VALUES: usize = 5_000;
-/// Number of bytes of a text or value that count as one additional value.
+/// Number of bytes of a string or value that count as one additional value.
 const PART_BYTES: usize = 256;
 /// Maximum depth of a schema.
 const MOST_DEPTH: usize = 64;
@@ -52,7 +52,7 @@ fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String>
 ///
 /// # Errors
 /// A message about a reference, an unsupported keyword, or a schema that is too large.
-pub(crate) fn whole_schema(document: &Value, schema: &Value) -> Result<Value, String> {
+pub(crate) fn resolved_schema(document: &Value, schema: &Value) -> Result<Value, String> {
     let mut writer = Writer { document, open: Vec::new(), left: MOST_VALUES, recursive: Vec::new() };
     let mut written = writer.schema(schema, MOST_DEPTH)?;
     let mut definitions = Map::new();
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 
     fn fields(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
-        let fields = modern(fields);
+        let fields = to_current_keywords(fields);
         let mut written = Map::new();
         for (name, value) in &*fields {
             if LEFT_OUT.contains(&name.as_str()) || name.starts_with("x-") {
@@ -190,7 +190,7 @@ fn without_reference(fields: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Merges the target of a `$ref` with the keywords next to it. Descriptive keywords of `other`
-/// replace those of `one`. Conflicting keywords are combined by `allOf`.
+/// replace those of `one`. Conflicting keywords are combined with `allOf`.
 fn merged(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Value {
     if let (Some(Value::Array(required)), Some(Value::Array(more))) = (one.get_mut("required"), other.get("required")) {
         let missing: Vec<Value> = more.iter().filter(|name| !required.contains(name)).cloned().collect();
@@ -221,7 +221,7 @@ fn merged(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{resolved, whole_schema};
+    use super::{resolved, resolved_schema};
 
     #[test]
     fn references_are_written_out_and_circles_end() {
@@ -237,7 +237,7 @@ mod tests {
             "{é}": {"type": "null"},
             "Loop": {"$ref": "#/components/schemas/Loop"}
         }}});
-        let pet = whole_schema(&document, &json!({"$ref": "#/components/schemas/Pet"})).unwrap();
+        let pet = resolved_schema(&document, &json!({"$ref": "#/components/schemas/Pet"})).unwrap();
         let expected = json!({"type": "object", "required": ["tag"], "properties": {
             "$ref": {"type": "string"},
             "tag": {"type": "string", "enum": ["a"], "description": "Its own."},
@@ -247,12 +247,12 @@ mod tests {
         let mut whole = expected.clone();
         whole["$defs"] = json!({ "Pet": expected });
         assert_eq!(pet, whole);
-        assert!(whole_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
+        assert!(resolved_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
         // In a URL, the pointer is percent-encoded.
         for reference in
             ["#/components/schemas/%7B%C3%a9%7D", "#/components/schemas/{é}", "#/components%2Fschemas/%7Bé}"]
         {
-            let read = whole_schema(&document, &json!({"$ref": reference}));
+            let read = resolved_schema(&document, &json!({"$ref": reference}));
             assert_eq!(read, Ok(json!({"type": "null"})), "{reference}");
         }
         for (reference, says) in [
@@ -265,7 +265,7 @@ mod tests {
             ("file:///etc/passwd", "leads out of the document"),
         ] {
             let schema = json!({"items": {"$ref": reference}});
-            let problem = whole_schema(&document, &schema).unwrap_err();
+            let problem = resolved_schema(&document, &schema).unwrap_err();
             assert!(problem.contains(says) && problem.contains(reference), "{problem}");
             assert!(resolved(&document, &json!({"$ref": reference})).is_err());
         }
@@ -280,7 +280,7 @@ mod tests {
             "x/A": {"properties": {"again": {"$ref": "#/s/x~1A"}}},
         }});
         let both = json!({"properties": {"a": {"$ref": "#/s/A"}, "x": {"$ref": "#/s/x~1A"}}});
-        let written = whole_schema(&document, &both).unwrap();
+        let written = resolved_schema(&document, &both).unwrap();
         let of_a = |description: &str| json!({"$ref": "#/$defs/A", "description": description});
         assert_eq!(written["properties"]["a"]["properties"]["b"]["items"], of_a("One."));
         let names: Vec<&String> = written["$defs"].as_object().unwrap().keys().collect();
@@ -301,12 +301,12 @@ mod tests {
         }
         schemas.insert("30".to_owned(), json!({"type": "string"}));
         let document = json!(schemas);
-        let problem = whole_schema(&document, &json!({"$ref": "#/0"})).unwrap_err();
+        let problem = resolved_schema(&document, &json!({"$ref": "#/0"})).unwrap_err();
         assert!(problem.contains("more than 5000 parts"), "{problem}");
         let mut deep = json!({"type": "string"});
         for _ in 0..200 {
             deep = json!({"items": deep});
         }
-        assert!(whole_schema(&document, &deep).is_err());
+        assert!(resolved_schema(&document, &deep).is_err());
     }
 }
