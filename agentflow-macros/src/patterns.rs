@@ -47,7 +47,7 @@ fn names_in(pat: &Pat, is: &dyn Fn(&PatIdent) -> bool) -> Vec<Ident> {
             }
         }
 
-        // Expressions in a pattern, such as guards, may contain patterns of their own scope.
+        // Expressions in a pattern, such as guards, may contain patterns with a separate scope.
         fn visit_expr(&mut self, _: &'a Expr) {}
     }
     let mut names = Names { found: Vec::new(), is };

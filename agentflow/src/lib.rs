@@ -33,8 +33,8 @@ pub use agentflow_mcp::mcp_server;
 #[doc(inline)]
 pub use agentflow_tools as tools;
 pub mod runtime {
-    //! The runtime: starts runs, finds them by id, and holds what they share. [`RuntimeConfig`]
-    //! configures it from a file and from environment variables.
+    //! The runtime: starts runs, finds them by id, and holds their shared resources.
+    //! [`RuntimeConfig`] configures it from a file and from environment variables.
 
     #[doc(inline)]
     pub use agentflow_config::{

@@ -106,7 +106,7 @@ pub fn interrupt(process: u32) {
 }
 
 /// Returns a command that runs one test of this program in a new process. A test cannot change its
-/// own environment, but it can set that of a new process. `module` is the caller's
+/// own environment, but it can set the environment of a new process. `module` is the caller's
 /// `module_path!()`.
 ///
 /// # Panics

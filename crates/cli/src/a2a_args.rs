@@ -41,7 +41,7 @@ pub(super) struct A2aServeArgs {
     /// Scopes to grant to tasks, and approve:NAME to approve a tool
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) grant: Vec<String>,
-    /// Let clients answer the approvals of their own tasks; without it an operator answers, with
+    /// Let clients answer approvals in their tasks; without it an operator answers, with
     /// `runs approve`
     #[arg(long)]
     pub(super) clients_approve: bool,

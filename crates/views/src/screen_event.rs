@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 /// [`is_added`](Self::is_added)).
 ///
 /// `Display` writes the event in the wire format. Its id is the number of the run's event, so a
-/// client can continue with `LastStepEvent-Event-ID`.
+/// client can continue with `Last-Event-ID`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -125,7 +125,7 @@ impl fmt::Display for ScreenEvent {
 /// [state](agentflow_core::state) of the run, because this type has seen the earlier events.
 ///
 /// Map all events of the run, starting with the first. For a client that reconnects with
-/// `LastStepEvent-Event-ID`, send only the results with a greater [`id`](ScreenEvent::id).
+/// `Last-Event-ID`, send only the results with a greater [`id`](ScreenEvent::id).
 #[derive(Debug, Default)]
 pub struct ScreenEvents {
     begun: HashSet<StepPath>,

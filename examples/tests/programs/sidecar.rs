@@ -1,4 +1,4 @@
-//! Runs the service next to a second one that serves tools, like the profile `mcp` of its compose
+//! Runs the service next to a second process that serves tools, like the profile `mcp` of its compose
 //! file, and checks the profile against the program.
 
 use std::fs;

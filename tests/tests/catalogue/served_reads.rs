@@ -16,7 +16,7 @@ use crate::served::Lines;
 fn server() -> McpServer {
     let server = McpServer::from_runtime(&Runtime::builder().max_output_bytes(1000).build()).tools::<&str>([]);
     server
-        .resource(ServedResource::text("notes://b", "B").title("The second").description("MeasuredStep b is."))
+        .resource(ServedResource::text("notes://b", "B").title("The second").description("What b is."))
         .resource(ServedResource::bytes("notes://a", "image/png", [0, 255]))
         .resource(ServedResource::read("notes://days/{day}/{part}", |read| async move {
             match (read.value("day"), read.value("part")) {
@@ -60,7 +60,7 @@ async fn they_are_listed_in_order() {
     let uris: Vec<_> = listed.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
     assert_eq!(uris, ["notes://a", "notes://b", "notes://days/monday/noon", "notes://secret"]);
     let second = json!({
-        "uri": "notes://b", "name": "notes://b", "title": "The second", "description": "MeasuredStep b is.", "mimeType": "text/plain"
+        "uri": "notes://b", "name": "notes://b", "title": "The second", "description": "What b is.", "mimeType": "text/plain"
     });
     assert_eq!(listed[1], second);
     let listed = lines.ask(2, "resources/templates/list", json!({})).await;

@@ -123,7 +123,7 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let back = chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
     let mut answers = questions.clone();
     answers[8] = "letters is gone".to_owned();
-    // The model received every question, including those of the killed process.
+    // The model received every question, including the questions of the killed process.
     answers[19] = questions.join(", ");
     assert_eq!(back.code, Some(0), "{back:?}");
     assert!(back.stdout.ends_with(&(answers[8..].join("\n") + "\n")), "{back:?}");

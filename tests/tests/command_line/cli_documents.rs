@@ -226,7 +226,7 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
     let text = "id: weather\nnodes:\n  - id: said\n    tool: get_weather\n    args_template: {city: \"{task}\", unit: \"{unit?}\"}\n";
     let weather = write(&place, "weather.yaml", text);
     let (input, oslo) = ("{\"a\": 1}", "\"12 degrees celsius in Oslo\"\n");
-    // A workflow is given by its file or its name. A task is the value of its only input, or of the
+    // A file or a name selects a workflow. A task is the value of its only input, or of the
     // input named `task`.
     assert_eq!(done(&["run", &sum, "--input", input]).stdout, "6\n");
     assert_eq!(done(&["run", "sum_up", "--document", &sum, "--input", input]).stdout, "6\n");

@@ -1,6 +1,8 @@
 //! Tests that a call by name from a graph has the same policy, records and step paths as a call
 //! from code.
 
+use std::time::Duration;
+
 use agentflow::Approval;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
@@ -81,6 +83,30 @@ async fn a_graph_calls_what_the_runtime_knows() {
     assert!(error.contains("the input `n` does not fit: ") && error.contains("seen: \"three\""), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_map_over_something_else_than_a_list_leaves_the_other_steps_running() {
+    let slow = FnTool::dynamic(
+        ToolDefinition::new("slow", "Takes a second.", json!({"type": "object"})),
+        |_, _: Value| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, String>("done".to_owned())
+        },
+    );
+    let graph = whole(
+        "out",
+        json!([
+            {"name": "things", "kind": "input", "schema": {}},
+            {"name": "slow", "does": tool("slow", json!({"object": {}}))},
+            {"name": "each", "policy": {"on_error": "skip"},
+             "does": {"map": {"items": "things", "call": {"kind": "tool", "name": "twice", "with": {"object": {"n": {"item": ""}}}}}}},
+            {"name": "out", "does": {"value": {"object": {"slow": {"from": "slow"}, "each": {"from": "each", "or": "skipped"}}}}},
+        ]),
+    );
+    let runtime = test_runtime().tools(slow).graph(graph).build();
+    let output = run(&runtime, json!({"things": 5})).await.unwrap();
+    assert_eq!(output, json!({"slow": "done", "each": "skipped"}));
+}
+
 #[tokio::test]
 async fn a_graph_is_described_as_it_was_given() {
     let graph = whole(
@@ -134,7 +160,7 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     let slow = FnTool::dynamic(
         ToolDefinition::new("slow", "Takes its time.", json!({"type": "object"})),
         |_, arguments: Value| async move {
-            tokio::time::sleep(std::time::Duration::from_secs(arguments["seconds"].as_u64().unwrap())).await;
+            tokio::time::sleep(Duration::from_secs(arguments["seconds"].as_u64().unwrap())).await;
             match arguments["fails"].is_null() {
                 true => Ok(arguments["seconds"].clone()),
                 false => Err("it was to fail".to_owned()),
@@ -171,7 +197,7 @@ async fn a_condition_waits_for_all_that_it_looks_at() {
         FnTool::dynamic(
             ToolDefinition::new("late", "Comes late.", json!({"type": "object"})),
             |_, _: Value| async move {
-                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                tokio::time::sleep(Duration::from_secs(5)).await;
                 Ok::<_, String>(true)
             },
         )

@@ -374,6 +374,7 @@ fn no_node_or_branch_is_named_like_a_part_of_a_path() {
         "50%",
         "a\"b",
         "a\\b",
+        "a\nb",
     ] {
         let problem = problem(|b| one(b, name));
         let expected = format!(

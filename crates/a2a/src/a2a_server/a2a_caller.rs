@@ -32,7 +32,7 @@ impl A2aCaller {
         self
     }
 
-    /// Allows the caller to answer the approvals of its own tasks: at gates, and before tool calls.
+    /// Allows the caller to answer approvals in its tasks: at gates, and before tool calls.
     /// Default: the caller does not see these approvals (see
     /// [`A2aServer::clients_approve`](super::A2aServer::clients_approve)).
     #[must_use]

@@ -56,7 +56,7 @@ type Early = Box<Response>;
 
 pub(super) async fn entry(State(served): State<Served>, request: Request) -> Response {
     let shared = served.shared;
-    // The permit is released when the response begins; streams have a limit of their own.
+    // The permit is released when the response begins; streams have a separate limit.
     let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
         return *busy(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
     };

@@ -197,7 +197,7 @@ impl A2aServer {
         self.set(|settings| settings.max_file = bytes)
     }
 
-    /// Allows every client to answer the approvals of its own tasks: at gates, and before tool
+    /// Allows every client to answer approvals in its tasks: at gates, and before tool
     /// calls. [`A2aCaller::approves`] allows it for single callers. Default: not allowed, because a
     /// client would approve its own request.
     ///

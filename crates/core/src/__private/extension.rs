@@ -29,7 +29,6 @@ use crate::tool::{ToolRef, ToolsetRef};
 pub use crate::workflow::{ListedNode, question_of};
 
 /// Keeps a value in the runtime. It replaces an earlier value of its type.
-#[must_use]
 pub fn with_part<T: Any + Send + Sync>(mut builder: RuntimeBuilder, part: T) -> RuntimeBuilder {
     builder.host.set_part(part);
     builder
@@ -51,7 +50,6 @@ pub fn report_problem(builder: &mut RuntimeBuilder, problem: ConfigProblem) {
 }
 
 /// Adds a provider of models. If its entry cannot be used, opening a model fails with the reason.
-#[must_use]
 pub fn with_provider(
     builder: RuntimeBuilder,
     name: &str,

@@ -18,7 +18,8 @@ pub use crate::tool::call_forms::{
     ArgumentCopies, ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer,
     ReturnForm,
 };
-pub use crate::tool::call_in_step::{MatchedToolCall, StepToolCall};
+pub use crate::tool::call_in_step::StepToolCall;
+pub use crate::tool::matched_tool_call::MatchedToolCall;
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
     ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion, parameters_schema,

@@ -397,7 +397,7 @@ impl<O: 'static> Agent<O> {
     /// agent's events are recorded below that step, the agent stops when that run ends, and after a
     /// crash recorded work is not repeated. If the context does not belong to a run, this is the
     /// same as [`run`](Self::run). The agent has its own grants, the grants of the request and
-    /// those of the context.
+    /// the grants of the context.
     ///
     /// The run id of the request is ignored.
     ///

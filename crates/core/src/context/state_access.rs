@@ -20,7 +20,7 @@ impl Context {
     /// Returns the value of a key of the state; `None` if the key has no value. A step sees the
     /// values that earlier steps saved and its own; see [`state`](crate::state).
     ///
-    /// Another attempt at the step returns the same value, in this process or after a crash.
+    /// A later attempt at the step returns the same value, in this process or after a crash.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

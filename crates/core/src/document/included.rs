@@ -65,7 +65,7 @@ pub struct IncludedDocument {
 }
 
 impl IncludedDocument {
-    /// Creates an included document. `name` is shown with its problems.
+    /// Creates an included document. Its problems name `name`.
     pub const fn new(
         name: &'static str,
         text: &'static str,

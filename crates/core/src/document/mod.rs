@@ -134,8 +134,7 @@ impl DraftedDocument {
 }
 
 impl Document {
-    /// Reads the text of a document. `name` is shown with its problems, for example the name of the
-    /// file.
+    /// Reads the text of a document. Its problems name `name`, for example the file.
     ///
     /// Limits: 4 MiB of text, nesting 64 levels deep, 200,000 values and 16 MiB of strings,
     /// including repeated aliases.
@@ -255,8 +254,8 @@ impl Document {
         self.card.as_ref()
     }
 
-    /// The tools that the document names, sorted and without duplicates: those that its nodes call
-    /// and those of its agents.
+    /// The tools that the document names, sorted and without duplicates: the tools that its nodes call
+    /// and the tools of its agents.
     pub fn tools(&self) -> Vec<&str> {
         let calls = self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
         let deciders = self.graphs().filter_map(|graph| graph.decider.as_ref());

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
-    RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentHandoff, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted, Spending,
+    WorkflowCompleted,
 };
 use super::questions::{ApprovalRequest, ToolWaiting};
+use super::run_started::{AgentStarted, RunStarted, WorkflowStarted};
 use super::session_place::{SessionArtifact, SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind, RUN_CANCELLED};

@@ -124,7 +124,7 @@ pub trait Model: Send + Sync {
     /// the call.
     fn stream(&self, request: ModelRequest) -> ModelStream;
 
-    /// Returns the way in which this model is made to answer with a given schema, with or without
+    /// Returns the method by which this model answers with a given schema, with or without
     /// other tools.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl OutputSchema {
     }
 }
 
-/// The way in which a model is made to answer with a given schema.
+/// The method by which a model answers with a given schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputMode {

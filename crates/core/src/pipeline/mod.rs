@@ -78,7 +78,7 @@ impl Pipeline {
     }
 
     /// Creates a call to an agent by name. The input is the message: a string, or any other value,
-    /// which is shown to the model as JSON.
+    /// which the model reads as JSON.
     #[doc(alias = "OpaqueADKNode")]
     pub fn agent(name: impl Into<Arc<str>>) -> Self {
         Self::from_kind(Kind::Call(ReferenceKind::Agent, name.into()))

@@ -135,7 +135,7 @@ impl CompensationPlan {
                 }
             }
             EventKind::ToolCompleted { result, .. } => {
-                self.end(path, CompensableCallEnd::Completed(Arc::clone(result)))
+                self.end(path, CompensableCallEnd::Completed(Arc::clone(result)));
             }
             EventKind::ToolFailed { result, answered_by, .. } => {
                 let failed = matches!(

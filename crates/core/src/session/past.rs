@@ -155,7 +155,7 @@ fn has_calls(message: &Message) -> bool {
 }
 
 /// `true` if an id was generated because the provider sent none: `call_2_1`, `gemini_call_3_0`.
-/// Such ids are unique only within a run.
+/// These ids are unique only within a run.
 fn is_generated_id(id: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = id.rsplitn(3, '_');

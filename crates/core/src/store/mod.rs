@@ -128,7 +128,7 @@ use crate::value::Encoded;
 ///
 /// # A store that several processes share
 ///
-/// Such a store adds three capabilities.
+/// This store adds three capabilities.
 ///
 /// **Liveness.** The store knows which process has a run open: by a lock that ends with the
 /// process, or by a lease that the process renews. While that process lives, `open` and `amend` in

@@ -11,7 +11,7 @@ use agentflow_schema::text::head;
 use serde_json::Value;
 
 use super::call_answer::QuestionAnswer;
-use super::call_in_step::MatchedToolCall;
+use super::matched_tool_call::MatchedToolCall;
 use super::node_question::NodeQuestion;
 use super::{UserQuestion, answer_with_replacement, is_granted, replaces_answers};
 use crate::error::Error;

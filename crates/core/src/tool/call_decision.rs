@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::call_answer::QuestionAnswer;
-use super::call_in_step::MatchedToolCall;
 use super::call_record::lost;
 use super::held_back::HeldBack;
 use super::history::{RecordedCall, RecordedOutcome};
+use super::matched_tool_call::MatchedToolCall;
 use super::undecided::undecided_failure;
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;

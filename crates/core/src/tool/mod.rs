@@ -39,6 +39,8 @@ mod into_tools;
 mod invoke;
 mod made_call;
 mod mailbox_tools;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod matched_tool_call;
 mod memory_tools;
 mod node_question;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]

@@ -78,7 +78,7 @@ pub enum GraphBody {
     /// Asks a person.
     Ask(Question),
     /// Asks a decider about the node that [`GraphNode::decides`](super::GraphNode::decides) names.
-    /// That node begins afterwards.
+    /// The node begins afterwards.
     Decide(Decider),
     /// Makes a call for each item of a list. The output is the list of the outputs.
     Map {

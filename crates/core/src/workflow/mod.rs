@@ -4,13 +4,13 @@
 //! continues after a crash without repeating completed steps.
 //!
 //! 1. [`Builder`] creates a workflow from nodes. A `#[workflow]` function expands to calls of
-//! `steps`, which uses the builder and keeps the written order of side effects (`order`).
-//! `of_graph` creates a workflow from a [`Graph`], its form as data.
+//!    `steps`, which uses the builder and keeps the written order of side effects (`order`).
+//!    `of_graph` creates a workflow from a [`Graph`], its form as data.
 //! 2. `spec` is the executable plan: nodes by index, with their edges, policies and bodies.
-//! [`Graph`] describes it.
+//!    [`Graph`] describes it.
 //! 3. `machine` is a pure state machine. It takes recorded events and returns the next command.
 //! 4. `driver` executes the commands, records the outcomes as events and passes them to the
-//! machine.
+//!    machine.
 
 mod arm_questions;
 mod arm_sets;

@@ -13,12 +13,13 @@ use crate::path::StepPath;
 /// Names that a run adds to paths, each followed by a number.
 const RESERVED: [&str; 6] = ["model#", "tool#", "call#", "attempt#", "undo#", "ask#"];
 
-const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#`, \
+const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes, `\\` or control characters, or begin with `model#`, `tool#`, `call#`, \
                     `attempt#`, `undo#` or `ask#`, which are parts of a run's paths";
 
 fn is_wrong(part: &str) -> bool {
     part.is_empty()
         || part.contains(['[', ']', '%', '"', '\\'])
+        || part.contains(char::is_control)
         || RESERVED.iter().any(|reserved| part.starts_with(reserved))
 }
 

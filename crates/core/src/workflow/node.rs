@@ -55,9 +55,9 @@ impl Node {
     /// Creates a node. The name identifies the node when a run is resumed after a crash.
     ///
     /// The name is part of paths such as `notes[3]` or `judge/model#2`. No part between slashes may
-    /// be empty, contain `[`, `]`, `%`, double quotes or `\\`, or begin with `model#`, `tool#`,
-    /// `call#`, `attempt#`, `undo#` or `ask#`. Steps of a node are recorded below its name, so a
-    /// workflow cannot have both a node `a` and a node `a/b`.
+    /// be empty, contain `[`, `]`, `%`, double quotes, `\\` or control characters, or begin with
+    /// `model#`, `tool#`, `call#`, `attempt#`, `undo#` or `ask#`. Steps of a node are recorded below
+    /// its name, so a workflow cannot have both a node `a` and a node `a/b`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

@@ -190,8 +190,8 @@ impl McpServer {
         self.set(|settings| settings.max_waiting = calls)
     }
 
-    /// Sets the maximum number of unfinished runs that calls of one caller have started, at least
-    /// 1. Applies to runtimes with a store, where a client can leave the questions of a run
+    /// Sets the maximum number of unfinished runs that calls of one caller have started; 0 counts
+    /// as 1. Applies to runtimes with a store, where a client can leave the questions of a run
     /// unanswered. A call that would start another run is refused. Default: 1000. Calls that start
     /// at the same moment can exceed the limit by at most [`max_calls`](Self::max_calls).
     pub fn max_open_runs(self, runs: usize) -> Self {

@@ -306,7 +306,7 @@ impl Followed<'_, '_> {
                         biased;
                         // The question was answered elsewhere or withdrawn. Dropping the request
                         // closes the form at the client.
-                        _ = question_closed(&self.run, &question.id) => None,
+                        _ = question_closed(self.run, &question.id) => None,
                         answered = answered(peer, request) => Some(answered),
                     };
                     let Some(answered) = answered else {

@@ -108,7 +108,7 @@ impl ApiAccess {
     }
 
     /// Checks the address of a description that names a key and was not written by the program.
-    /// Such a description may choose the key or the address, but not both.
+    /// This description may choose the key or the address, but not both.
     ///
     /// # Errors
     /// No hosts are listed, or no listed host has the port of the address.

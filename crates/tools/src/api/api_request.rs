@@ -36,7 +36,7 @@ impl CheckedApi {
     /// Checks a description.
     ///
     /// # Errors
-    /// One message for each mistake.
+    /// A message for each mistake.
     pub(crate) fn new(described: ApiDescription) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         check_name(&described.name, &described.description, &mut problems);

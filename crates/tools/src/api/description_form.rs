@@ -13,7 +13,7 @@ const MOST: usize = 20;
 /// Parses a string of at most `most_bytes` bytes.
 ///
 /// # Errors
-/// One message for each place that cannot be parsed.
+/// A message for each place that cannot be parsed.
 pub(crate) fn value_of(text: &str, most_bytes: usize) -> Result<Value, Vec<String>> {
     if text.len() > most_bytes {
         return Err(vec![format!("the text has {} bytes, and at most {most_bytes} are read", text.len())]);
@@ -40,7 +40,7 @@ pub(crate) fn value_of(text: &str, most_bytes: usize) -> Result<Value, Vec<Strin
 /// one is removed or filled in and the value is read again.
 ///
 /// # Errors
-/// One message for each mistake, at most twenty.
+/// A message for each mistake, at most twenty.
 pub(crate) fn form_of<T: DeserializeOwned>(mut value: Value) -> Result<T, Vec<String>> {
     let mut problems = Vec::new();
     // Fields that were removed because of another mistake, or have a misspelled name, must not be

@@ -41,7 +41,7 @@ const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST
 /// redirects, the HTTP status (errors included), selected headers, and the body as JSON if the
 /// server declares it as JSON, otherwise as UTF-8 text.
 ///
-/// Another party may have told the model what to request, for example in text that the model has
+/// A third party may have told the model what to request, for example in text that the model has
 /// read. Therefore:
 ///
 /// - **Addresses**: Only addresses of the public internet are connected to, and those that a

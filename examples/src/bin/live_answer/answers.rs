@@ -81,7 +81,7 @@ impl Answers {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the events of a run after the last one that a browser has seen, or `None` if the run
+    /// Returns the events of a run after the last event that a browser has seen, or `None` if the run
     /// is not followed.
     pub(crate) fn events(
         &self,

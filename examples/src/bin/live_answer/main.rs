@@ -1,5 +1,5 @@
 //! Streams an answer to a browser while the model writes it, as server-sent events. After a lost
-//! connection the stream continues at `LastStepEvent-Event-ID`. The agent is started by name.
+//! connection the stream continues at `Last-Event-ID`. The agent is started by name.
 //!
 //! `live_answer [--port N]` works offline with a scripted model, unless `AGENTFLOW_MODEL` names a
 //! real one. The program prints its address; open it in a browser.
@@ -119,7 +119,7 @@ async fn ask(
     Ok((StatusCode::ACCEPTED, Json(json!({"run": id}))))
 }
 
-/// Streams the answer of a run as server-sent events, starting after `LastStepEvent-Event-ID`.
+/// Streams the answer of a run as server-sent events, starting after `Last-Event-ID`.
 async fn answer(
     State(service): State<Service>,
     Path(run): Path<String>,

@@ -1,5 +1,5 @@
 //! The HTTP interface of the desk: receives letters, shows runs, and accepts answers to the
-//! questions in the inbox. It has no state of its own; all data comes from the store.
+//! questions in the inbox. It is stateless; all data comes from the store.
 
 use std::convert::Infallible;
 
@@ -113,7 +113,7 @@ async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer
 }
 
 /// Streams the events of a run as server-sent events: first the past ones, then each new one. A
-/// client that reconnects continues after `LastStepEvent-Event-ID`.
+/// client that reconnects continues after `Last-Event-ID`.
 async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers: HeaderMap) -> Answer<Response> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
     let events = runtime.events(&RunId::new(run), 0).await?;

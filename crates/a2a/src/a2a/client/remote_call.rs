@@ -171,7 +171,7 @@ impl PendingQuestionGuard<'_> {
 
 impl Drop for PendingQuestionGuard<'_> {
     fn drop(&mut self) {
-        if is_stopping(&self.cx) {
+        if is_stopping(self.cx) {
             self.unfinished.settled();
         }
     }

@@ -92,7 +92,8 @@ impl Machine {
                 let items = match list_of_items(seen.output(*items), self.spec.node(*items).path.names()) {
                     Ok(items) => items,
                     Err(problem) => {
-                        self.nodes[node as usize].unit.phase = Phase::Running;
+                        // The failure below counts the unit as no longer running.
+                        self.set_phase(Unit::node(node), Phase::Running);
                         let error = Arc::new(Failure::new(FailureKind::Value, problem));
                         self.due.push_back(Command::Fail { unit: Unit::node(node), error });
                         return true;

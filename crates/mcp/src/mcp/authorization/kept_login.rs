@@ -15,7 +15,7 @@ use agentflow_core::model::Secret;
 /// [`McpLoginFolder`](super::McpLoginFolder) stores them in files. By default they are in memory,
 /// for the lifetime of the client.
 ///
-/// One store belongs to one person, or to one program if the program itself logs in: each user of a
+/// A store belongs to a single person, or to one program if the program itself logs in: each user of a
 /// store can use its logins. A login is valid only for the client that it was made with.
 ///
 /// A login is one text that only this library reads. It contains tokens, so protect it like a

@@ -118,7 +118,7 @@ impl ChatDecoder {
                 known.push_str(said);
             }
         }
-        // Groq may send the usage in a field of its own.
+        // Groq may send the usage in a separate field.
         let own = chunk.x_groq.and_then(|own| serde_json::from_str::<ServerFields<'_>>(own.get()).ok()?.usage);
         if let Some(usage) = chunk.usage.or(own) {
             self.usage = Some(usage.get().into());
