@@ -105,7 +105,7 @@
 //!   machine unless clients send a token. An operator answers approvals with `runs approve`; with
 //!   `--clients-approve`, clients do. `serve` is the same command.
 //!
-//! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`.
+//! `--model` is a [`ModelRef`](agentflow_core::model::ModelRef), such as `openai-chat/gpt-5-mini`.
 //! `--base-url` has the form that the provider's official SDK uses (`http://127.0.0.1:8080/v1` for
 //! a server on this machine). The key comes from an environment variable, which `models` shows. A
 //! host with its own providers or keys passes its runtime to [`run_with`].

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+#[cfg(feature = "documents")]
 use agentflow_core::__private::extension;
 use agentflow_core::definition::Changes;
 use agentflow_core::model::ModelRef;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::{A2aAgentSettings, ConfigError, McpServerSettings, ProviderSettings, ToolSettings};
 
-/// Settings of a runtime, from a file and the environment. [`RuntimeBuilder::config`] applies them.
+/// Settings of a runtime, from a file and the environment. [`ConfigureRuntime::config`](crate::ConfigureRuntime::config) applies them.
 /// `None` and empty values keep the settings of the builder.
 ///
 /// A file is YAML (feature `documents`) or JSON with the following fields, all optional. Paths are
@@ -24,25 +25,25 @@ use crate::{A2aAgentSettings, ConfigError, McpServerSettings, ProviderSettings, 
 ///
 /// | field | variable | |
 /// | --- | --- | --- |
-/// | `model` | `AGENTFLOW_MODEL` | [`RuntimeBuilder::model`] |
-/// | `agent_models` | `AGENTFLOW_AGENT_MODELS` | [`RuntimeBuilder::agent_model`], by the names of agents |
-/// | `app` | `AGENTFLOW_APP` | [`RuntimeBuilder::app`], by keys |
+/// | `model` | `AGENTFLOW_MODEL` | [`RuntimeBuilder::model`](agentflow_core::runtime::RuntimeBuilder::model) |
+/// | `agent_models` | `AGENTFLOW_AGENT_MODELS` | [`RuntimeBuilder::agent_model`](agentflow_core::runtime::RuntimeBuilder::agent_model), by the names of agents |
+/// | `app` | `AGENTFLOW_APP` | [`RuntimeBuilder::app`](agentflow_core::runtime::RuntimeBuilder::app), by keys |
 /// | `providers` | `AGENTFLOW_PROVIDERS` | model servers, by provider name: [`ProviderSettings`] |
 /// | `mcp_servers` | `AGENTFLOW_MCP_SERVERS` | MCP servers, by name: [`McpServerSettings`] |
 /// | `a2a_agents` | `AGENTFLOW_A2A_AGENTS` | remote A2A agents, by name: [`A2aAgentSettings`] |
-/// | `a2a_networks` | `AGENTFLOW_A2A_NETWORKS`, with commas | networks outside the public internet, such as `10.1.0.0/16`, in which documents may refer to agents by `endpoint`: [`RuntimeBuilder::a2a_guard`] |
+/// | `a2a_networks` | `AGENTFLOW_A2A_NETWORKS`, with commas | networks outside the public internet, such as `10.1.0.0/16`, in which documents may refer to agents by `endpoint`: `RuntimeBuilder::a2a_guard` |
 /// | `tools` | `AGENTFLOW_TOOLS` | ready-made tools: [`ToolSettings`] |
-/// | `documents` | `AGENTFLOW_DOCUMENTS`, folders as in `PATH` | [`RuntimeBuilder::document_folder`] for each |
+/// | `documents` | `AGENTFLOW_DOCUMENTS`, folders as in `PATH` | [`RuntimeBuilder::document_folder`](agentflow_core::runtime::RuntimeBuilder::document_folder) for each |
 /// | `store` | `AGENTFLOW_STORE` | the file of a `SqliteStore` (feature `sqlite`) |
-/// | `grant` | `AGENTFLOW_GRANT`, with commas | [`RuntimeBuilder::grant`] |
-/// | `max_llm_calls` | `AGENTFLOW_MAX_LLM_CALLS` | [`RuntimeBuilder::max_llm_calls`] |
-/// | `max_output_bytes` | `AGENTFLOW_MAX_OUTPUT_BYTES` | [`RuntimeBuilder::max_output_bytes`] |
-/// | `max_nesting` | `AGENTFLOW_MAX_NESTING` | [`RuntimeBuilder::max_nesting`] |
-/// | `trace_content` | `AGENTFLOW_TRACE_CONTENT`, `true` or `false` | [`RuntimeBuilder::trace_content`] |
-/// | `changes` | `AGENTFLOW_CHANGES` | [`RuntimeBuilder::changes`]: `refuse`, `accept-compatible` or `accept-all` |
+/// | `grant` | `AGENTFLOW_GRANT`, with commas | [`RuntimeBuilder::grant`](agentflow_core::runtime::RuntimeBuilder::grant) |
+/// | `max_llm_calls` | `AGENTFLOW_MAX_LLM_CALLS` | [`RuntimeBuilder::max_llm_calls`](agentflow_core::runtime::RuntimeBuilder::max_llm_calls) |
+/// | `max_output_bytes` | `AGENTFLOW_MAX_OUTPUT_BYTES` | [`RuntimeBuilder::max_output_bytes`](agentflow_core::runtime::RuntimeBuilder::max_output_bytes) |
+/// | `max_nesting` | `AGENTFLOW_MAX_NESTING` | [`RuntimeBuilder::max_nesting`](agentflow_core::runtime::RuntimeBuilder::max_nesting) |
+/// | `trace_content` | `AGENTFLOW_TRACE_CONTENT`, `true` or `false` | [`RuntimeBuilder::trace_content`](agentflow_core::runtime::RuntimeBuilder::trace_content) |
+/// | `changes` | `AGENTFLOW_CHANGES` | [`RuntimeBuilder::changes`](agentflow_core::runtime::RuntimeBuilder::changes): `refuse`, `accept-compatible` or `accept-all` |
 ///
 /// In the strings of `providers`, `mcp_servers`, `a2a_agents` and `tools`, `${NAME}` is replaced by
-/// a secret of the builder's [`secrets`](RuntimeBuilder::secrets), by default an environment
+/// a secret of the builder's [`secrets`](agentflow_core::runtime::RuntimeBuilder::secrets), by default an environment
 /// variable. `${NAME:-else}` has a default text. An entry of these fields that cannot be used, for
 /// example because a variable is missing, does not affect the others. It is reported by
 /// [`Runtime::health`](agentflow_core::Runtime::health), and each call that needs the server or the

@@ -304,6 +304,7 @@ impl StepPath {
     }
 
     /// The path of a question that this call asks while it runs. Questions are numbered from 1.
+    #[doc(hidden)]
     pub fn question(&self, number: u32) -> Self {
         self.child(&format!("{QUESTION}{number}"))
     }

@@ -165,6 +165,7 @@ impl ToolDefinition {
     }
 
     /// Returns the name that the program uses; shown in messages to people.
+    #[doc(hidden)]
     pub fn catalogue_name(&self) -> &Arc<str> {
         self.in_catalogue.as_ref().unwrap_or(&self.name)
     }

@@ -40,6 +40,7 @@ impl Document {
     }
 
     /// Reads all documents of a folder, each with its own result.
+    #[doc(hidden)]
     pub fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
         let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
         for path in Self::paths_in(folder)? {
@@ -68,6 +69,7 @@ impl Document {
 
     /// Returns the paths of the documents in a folder, sorted by name. Special files such as pipes
     /// are included if the name matches; reading them fails.
+    #[doc(hidden)]
     pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();

@@ -22,7 +22,7 @@ use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 /// use agentflow::Runtime;
 /// use agentflow::middleware::{circuit_breaker, fallback_models};
 ///
-/// While the agent's own model is not called, the fallback model answers immediately.
+/// // While the agent's own model is not called, the fallback model answers immediately.
 /// let runtime = Runtime::builder()
 ///     .with(fallback_models(["anthropic/claude-sonnet-4-5"]))
 ///     .with(circuit_breaker(5, Duration::from_secs(30)))

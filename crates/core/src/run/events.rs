@@ -124,6 +124,7 @@ impl FirstEvents {
     }
 
     /// Returns the stream; `None` if no run has started.
+    #[doc(hidden)]
     pub fn take(&self) -> Option<Events> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

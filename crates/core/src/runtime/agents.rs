@@ -162,6 +162,7 @@ impl Runtime {
     /// Starts an agent by name with arguments, which are JSON text. An `#[agent]` that is linked
     /// into the program receives the arguments. A registered agent receives their field `message`,
     /// unless the request has a conversation.
+    #[doc(hidden)]
     pub async fn start_agent_with(
         &self,
         name: &str,

@@ -25,7 +25,7 @@ use crate::store::{RunFilter, StoreError};
 #[non_exhaustive]
 #[doc(alias = "LifespanPlugin")]
 pub enum BootPhase {
-    /// Checks the entries of the [configuration](super::RuntimeConfig).
+    /// Checks the entries of the configuration.
     Configuration,
     /// Checks that the store can be read, by listing at most one run.
     Store,
@@ -107,7 +107,7 @@ impl BootError {
 
 impl RuntimeBuilder {
     /// Builds the runtime and checks its dependencies, in this order: the entries of the
-    /// [configuration](Self::config) are valid, the store can be read, the tools of all
+    /// configuration are valid, the store can be read, the tools of all
     /// [toolsets](Self::toolset) can be fetched, the documents can be read and their names
     /// resolved, all other names are valid, and the model of each agent is known and has its API
     /// key. A program usually calls [`Runtime::recover`] next. [`build`](Self::build) builds the
@@ -149,6 +149,7 @@ impl RuntimeBuilder {
 impl Runtime {
     /// Returns the configuration entries that cannot be used. Problems of MCP servers are not
     /// included: their toolsets report them.
+    #[doc(hidden)]
     pub fn problems_of_configuration(&self) -> &[ConfigProblem] {
         self.host().part::<ConfigProblems>().map_or(&[], |problems| &problems.0)
     }

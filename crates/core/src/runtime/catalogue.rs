@@ -250,6 +250,7 @@ impl Runtime {
     }
 
     /// Calls a tool with a context that does not belong to a run.
+    #[doc(hidden)]
     pub async fn invoke_at(
         &self,
         cx: &Context,

@@ -121,6 +121,7 @@ impl Runtime {
 
     /// Answers a question, and resumes the run in this process if no process executes it. Returns
     /// the events of a run that was resumed here, including the deltas of its first step.
+    #[doc(hidden)]
     pub async fn answer_here(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<Option<Events>> {
         use crate::store::{RunStatus, StoreErrorKind};
 

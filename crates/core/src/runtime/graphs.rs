@@ -186,6 +186,7 @@ impl Runtime {
 #[cfg(feature = "documents")]
 impl Runtime {
     /// Returns the section of a document with the agent card of its workflow.
+    #[doc(hidden)]
     pub fn card_section(&self, workflow: &str) -> Option<Arc<Value>> {
         let graphs = graphs(self.host());
         let found = graphs.iter().find(|(graph, _)| graph.graph.name == workflow);
@@ -195,6 +196,7 @@ impl Runtime {
 
 impl Runtime {
     /// Returns a registered graph by name.
+    #[doc(hidden)]
     pub fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
         let graphs = graphs(self.host());
         let found = graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
@@ -203,6 +205,7 @@ impl Runtime {
 
     /// Returns the graphs that a graph calls and whose names start with its name, such as the parts
     /// of a pipeline.
+    #[doc(hidden)]
     pub fn graphs_within(&self, graph: &Graph) -> Vec<Graph> {
         let (mut found, mut seen, mut open) = (Vec::new(), BTreeSet::new(), vec![Arc::new(graph.clone())]);
         while let Some(of) = open.pop() {

@@ -70,6 +70,7 @@ impl OpenQuestion {
     /// Returns the key of the question within its run: the path of the first question there, the id
     /// of a later one. An answer to an earlier question therefore never applies to a later one, and
     /// most keys are names from the workflow.
+    #[doc(hidden)]
     pub fn key(&self) -> &str {
         if self.asked_before { &self.id } else { &self.path }
     }
@@ -123,6 +124,7 @@ impl Runtime {
     }
 
     /// Returns the open questions of a run, oldest first.
+    #[doc(hidden)]
     pub async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
         let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));

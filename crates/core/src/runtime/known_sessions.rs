@@ -57,6 +57,7 @@ impl Runtime {
     }
 
     /// Returns the record of a session, or `None` if it does not exist.
+    #[doc(hidden)]
     pub async fn session_record(&self, id: &str) -> Result<Option<SessionRecord>> {
         Ok(self.require_store()?.session(id).await?)
     }

@@ -200,11 +200,13 @@ impl Runtime {
     }
 
     /// `true` if this process executes a run.
+    #[doc(hidden)]
     pub fn executes(&self, run: &RunId) -> bool {
         self.0.live.as_ref().is_some_and(|live| live.get(run).is_some())
     }
 
     /// `true` if the provider was registered with this runtime.
+    #[doc(hidden)]
     pub fn makes(&self, provider: &str) -> bool {
         self.0.models.contains_key(provider)
     }
@@ -234,6 +236,7 @@ impl Runtime {
     }
 
     /// Returns the runtime with an additional sink.
+    #[doc(hidden)]
     pub fn with_sink(&self, sink: impl crate::event::EventSink + 'static) -> Self {
         let mut host = Host::clone(&self.0);
         let sink: Arc<dyn crate::event::EventSink> = Arc::new(sink);

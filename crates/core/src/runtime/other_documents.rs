@@ -14,6 +14,7 @@ use crate::run::Host;
 impl Runtime {
     /// Returns the runtime with additional documents. `unread` are errors of documents that these
     /// may refer to.
+    #[doc(hidden)]
     pub fn with_documents<'e>(
         &self,
         documents: &[Document],
@@ -26,6 +27,7 @@ impl Runtime {
     }
 
     /// Returns the runtime with this document instead of its document with the same name.
+    #[doc(hidden)]
     pub fn with_only_document(&self, document: &Document) -> Self {
         let mut host = Host::clone(self.host());
         let (set, models) = (DocumentSet::from_host(&host), models(self.host()));
@@ -36,6 +38,7 @@ impl Runtime {
     }
 
     /// Returns the definition hash of a workflow, and its parts.
+    #[doc(hidden)]
     pub async fn definition_of(&self, name: &str) -> Result<(Arc<str>, Arc<Known>)> {
         let spec = self.fetched_workflow_spec(name).await?;
         Ok((Arc::clone(spec.hash()), Arc::clone(spec.parts())))

@@ -56,6 +56,7 @@ impl Runtime {
     }
 
     /// Returns the events of a run that this process executes, including deltas.
+    #[doc(hidden)]
     pub fn events_here(&self, run: &RunId) -> Option<Events> {
         let shared = self.host().live.as_ref()?.get(run)?;
         Some(Events::new(shared, 0))
@@ -132,6 +133,7 @@ impl Runtime {
     }
 
     /// Returns the runs that match a filter, and unreadable runs that may match it.
+    #[doc(hidden)]
     pub async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
         Ok(self.require_store()?.list_with_unreadable(filter).await?)
     }

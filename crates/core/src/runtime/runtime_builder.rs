@@ -513,6 +513,8 @@ impl RuntimeBuilder {
     }
 
     /// Marks the runtime as one without registered items, for better error messages.
+    #[cfg(feature = "dynamic")]
+    #[doc(hidden)]
     pub fn linked_alone(mut self) -> Self {
         self.given.is_linked_alone = true;
         self

@@ -113,6 +113,7 @@ impl<'r, T> StartRun<'r, T> {
     }
 
     /// Registers a receiver for the events of the run, before any step is executed.
+    #[doc(hidden)]
     pub fn first_events(mut self, events: crate::run::FirstEvents) -> Self {
         self.first_events = Some(events);
         self

@@ -207,6 +207,7 @@ impl FnTool {
     }
 
     /// Sets a mistake in the tool's settings. Building an agent with the tool then fails.
+    #[doc(hidden)]
     pub fn unusable(mut self, problem: Option<String>) -> Self {
         self.problem = problem.map(Arc::from);
         self

@@ -367,6 +367,7 @@ impl ToolRef {
     }
 
     /// Returns the tool as a model can call it: a tool with dots in its name gets a wire name.
+    #[doc(hidden)]
     pub fn with_wire_name(self) -> Self {
         match &self.0 {
             Kind::Linked(_) | Kind::Shared(_) if is_dotted(self.name()) => {

@@ -250,6 +250,7 @@ impl ToolError {
     }
 
     /// Returns the error with its message and advice changed, for example to mask a key in them.
+    #[doc(hidden)]
     pub fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
         let remedy = self.remedy.as_deref().map(|remedy| change(remedy).into());
         Self { status: self.status, message: change(&self.message), remedy }

@@ -106,6 +106,7 @@ impl Graph {
 
     /// Returns the nodes in source order for a listing, without helper nodes. Reads of a join are
     /// shown as reads of its router.
+    #[doc(hidden)]
     pub fn listed(&self) -> Vec<ListedNode<'_>> {
         let name = |at: usize| self.nodes[at].name.as_str();
         let edges = self.edges("n");
